@@ -1,0 +1,103 @@
+// Package disk is the one door to files that must survive a crash: a small interface, its
+// implementation on the operating system, and WriteFile, the durable way to replace a file.
+// The twin in crashdisk fails at any step and loses what was not synced, so that a test can
+// crash its users anywhere.
+package disk
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// FS is a file system as the writers of this project need it. Errors are *fs.PathError or
+// *os.LinkError, as those of package os.
+type FS interface {
+	ReadFile(name string) ([]byte, error)
+	Open(name string) (io.ReadCloser, error)
+	Stat(name string) (fs.FileInfo, error)
+	ReadDir(name string) ([]fs.DirEntry, error)
+	MkdirAll(name string, perm fs.FileMode) error
+	// Create makes an empty file for writing; one that exists is emptied and keeps its mode.
+	Create(name string, perm fs.FileMode) (File, error)
+	Rename(oldName, newName string) error
+	Remove(name string) error
+	// SyncDir makes the entries of a directory durable: files created in it, renamed in it
+	// or removed from it survive a crash from then on.
+	SyncDir(name string) error
+}
+
+// File is an open file that is being written.
+type File interface {
+	io.Writer
+	Chmod(perm fs.FileMode) error
+	// Sync makes what was written durable. The file's name is made so by FS.SyncDir.
+	Sync() error
+	Close() error
+}
+
+// OS is the operating system's file system.
+var OS FS = osFS{}
+
+type osFS struct{}
+
+func (osFS) ReadFile(name string) ([]byte, error)       { return os.ReadFile(name) }
+func (osFS) Open(name string) (io.ReadCloser, error)    { return os.Open(name) }
+func (osFS) Stat(name string) (fs.FileInfo, error)      { return os.Stat(name) }
+func (osFS) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) }
+func (osFS) MkdirAll(name string, perm fs.FileMode) error {
+	return os.MkdirAll(name, perm)
+}
+func (osFS) Create(name string, perm fs.FileMode) (File, error) {
+	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
+}
+func (osFS) Rename(oldName, newName string) error { return os.Rename(oldName, newName) }
+func (osFS) Remove(name string) error             { return os.Remove(name) }
+
+func (osFS) SyncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// Temp writes a file named name durably except for its name: after a crash the file may be
+// gone, but where the name is found after SyncDir the content is whole. write fills it. perm is the mode it
+// ends with. Where it fails the file is removed again.
+func Temp(d FS, name string, perm fs.FileMode, write func(io.Writer) error) (err error) {
+	// Writable for the owner while it is written, whatever mode it ends with.
+	f, err := d.Create(name, perm|0o200)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			d.Remove(name)
+		}
+	}()
+	if err := write(f); err != nil {
+		return err
+	}
+	if perm&0o200 == 0 {
+		if err := f.Chmod(perm); err != nil {
+			return err
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// Replace gives the file that Temp wrote its final name, durably; the rename is atomic, so a
+// reader finds the file that was there before or the whole new one.
+func Replace(d FS, temp, name string) error {
+	if err := d.Rename(temp, name); err != nil {
+		return err
+	}
+	return d.SyncDir(filepath.Dir(name))
+}
