@@ -1,0 +1,499 @@
+// Package cli is what the commands of this project share: arguments brought into one form,
+// results as text or JSON, errors that say what, where and how to go on, help texts and shell
+// completion. The commands themselves are urfave/cli applications; that library parses
+// options as Go does, so Canonical first rewrites what Kafka's tools accept:
+//
+//	--conf F  --config=F  -c F  -cF  -c=F      a value, in each of its forms, from a unique prefix
+//	-sg  -sgr 4.0  -sgr4.0                     short options in one word, the last may take a value
+//	@FILE                                      replaced by the lines of FILE, anywhere
+//	form, rand                                 a command by a unique prefix
+//
+// into `command --name=value … -- argument …`, and adds the values of environment variables.
+// The option table is the application itself. Options and commands with a category are this
+// project's own: they are never in the way when a prefix of one of Kafka's is resolved.
+package cli
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Grammar is an application with what urfave/cli has no words for.
+type Grammar struct {
+	App *cli.App
+	// EnvPrefix is put before an option's name to get the variable with its default value.
+	EnvPrefix string
+	// Exclusive has the groups of options of which one at most may be given, by their long names.
+	Exclusive [][]string
+	// EmptyCounts has the options whose variable counts although it is set to nothing.
+	EmptyCounts []string
+}
+
+// Args are arguments in canonical form.
+type Args struct {
+	Argv []string
+	// Help is set if the help text was asked for: of Command, or of the application if that is empty.
+	Help    bool
+	Command string
+	// FromEnv maps the long names of the options that no argument gave to the variable that did.
+	FromEnv map[string]string
+}
+
+// UsageError is a mistake in the arguments.
+type UsageError struct {
+	Command string // the command it was made in, empty before one is known
+	Reason  string
+	Hint    string // the way out, if one is likely
+}
+
+func (e *UsageError) Error() string { return e.Reason }
+
+// Canonical rewrites argv, the arguments behind the program's name. Errors are *UsageError.
+func (g *Grammar) Canonical(argv []string, env func(string) (string, bool)) (Args, error) {
+	argv, err := expandFiles(argv, nil)
+	if err != nil {
+		return Args{}, err
+	}
+	p := parser{grammar: g, args: argv, out: Args{FromEnv: map[string]string{}}}
+	if err := p.application(env); err != nil {
+		err.Command = p.out.Command
+		return p.out, err
+	}
+	return p.out, nil
+}
+
+// expandFiles replaces each argument @FILE by the lines of FILE, in which @FILE counts too.
+// open lists the files being read, so that one that includes itself ends.
+func expandFiles(argv, open []string) ([]string, error) {
+	var out []string
+	for _, arg := range argv {
+		name, ok := strings.CutPrefix(arg, "@")
+		if !ok || name == "" {
+			out = append(out, arg)
+			continue
+		}
+		if slices.Contains(open, name) {
+			return nil, &UsageError{Reason: fmt.Sprintf("the arguments file %s includes itself", name)}
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, &UsageError{Reason: fmt.Sprintf("cannot read the arguments file %s of the argument @%s: %v", name, name, reason(err)),
+				Hint: "a value that begins with @ is written behind an equals sign: --option=@value"}
+		}
+		if len(b) == 0 {
+			continue
+		}
+		text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(b))
+		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+		expanded, err := expandFiles(lines, append(open, name))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, expanded...)
+	}
+	return out, nil
+}
+
+// option is a row of the table: an option as it is written.
+type option struct {
+	long, short string
+	switchOnly  bool // takes no value
+	list        bool // may be given several times; of any other the last value counts
+	required    bool
+	own         bool
+}
+
+// name is how messages call the option: --config/-c.
+func (o *option) name() string {
+	if o.short == "" {
+		return "--" + o.long
+	}
+	return "--" + o.long + "/-" + o.short
+}
+
+func options(flags []cli.Flag) []option {
+	var out []option
+	for _, f := range flags {
+		o := option{long: f.Names()[0]}
+		for _, alias := range f.Names()[1:] {
+			if len(alias) == 1 {
+				o.short = alias
+			}
+		}
+		if c, ok := f.(cli.CategorizableFlag); ok {
+			o.own = c.GetCategory() != ""
+		}
+		if r, ok := f.(cli.RequiredFlag); ok {
+			o.required = r.IsRequired()
+		}
+		switch f.(type) {
+		case *cli.BoolFlag:
+			o.switchOnly = true
+		case *cli.StringSliceFlag:
+			o.list = true
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// parser walks over the arguments: the application's options, a command, the command's options.
+type parser struct {
+	grammar *Grammar
+	args    []string
+	out     Args
+}
+
+func (p *parser) application(env func(string) (string, bool)) *UsageError {
+	if err := p.options(options(p.grammar.App.Flags), false, env); err != nil || p.out.Help {
+		return err
+	}
+	if len(p.args) > 1 && p.args[0] == separator {
+		return leftOver(p.args[1:])
+	}
+	if len(p.args) == 0 || p.args[0] == separator {
+		return &UsageError{Reason: "no command given; the commands are " + p.grammar.commandNames()}
+	}
+	command, err := p.command(p.args[0])
+	if err != nil {
+		return err
+	}
+	p.out.Command = command.Name
+	p.out.Argv = append(p.out.Argv, command.Name)
+	p.args = p.args[1:]
+	if err := p.options(options(command.Flags), command.Args, env); err != nil || p.out.Help {
+		return err
+	}
+	p.out.Argv = append(append(p.out.Argv, separator), p.args...)
+	return nil
+}
+
+const separator = "--"
+
+func leftOver(args []string) *UsageError {
+	return &UsageError{Reason: "unrecognized arguments: " + quoteAll(args)}
+}
+
+func (g *Grammar) commandNames() string {
+	var names []string
+	for _, c := range g.App.Commands {
+		names = append(names, c.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// command finds a command by its name or by a prefix of it that only one of Kafka's, or else
+// only one of ours, begins with.
+func (p *parser) command(word string) (*cli.Command, *UsageError) {
+	var kafka, own []*cli.Command
+	for _, c := range p.grammar.App.Commands {
+		switch {
+		case c.Name == word:
+			return c, nil
+		case word == "" || !strings.HasPrefix(c.Name, word):
+		case c.Category == "":
+			kafka = append(kafka, c)
+		default:
+			own = append(own, c)
+		}
+	}
+	found := kafka
+	if len(kafka) == 0 {
+		found = own
+	}
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	if len(found) > 1 {
+		var names []string
+		for _, c := range found {
+			names = append(names, c.Name)
+		}
+		return nil, &UsageError{Reason: fmt.Sprintf("the command %q could be %s", word, strings.Join(names, " or "))}
+	}
+	return nil, &UsageError{Reason: fmt.Sprintf("there is no command %q; the commands are %s", word, p.grammar.commandNames())}
+}
+
+// options parses the options of the application, up to its command, or of a command, and adds
+// those of the environment. It leaves in p.args what is no option: of a command that takes
+// arguments these, between which options may stand, and of any other nothing.
+func (p *parser) options(table []option, takesArgs bool, env func(string) (string, bool)) *UsageError {
+	seen := map[string]bool{}
+	var arguments []string
+	for len(p.args) > 0 {
+		word := p.args[0]
+		if word == separator && p.out.Command != "" {
+			arguments, p.args = append(arguments, p.args[1:]...), nil
+			break
+		}
+		if word == separator || !looksLikeOption(word) {
+			if !takesArgs {
+				break
+			}
+			arguments, p.args = append(arguments, word), p.args[1:]
+			continue
+		}
+		p.args = p.args[1:]
+		parse := p.short
+		if strings.HasPrefix(word, "--") {
+			parse = p.long
+		}
+		if err := parse(table, seen, word); err != nil || p.out.Help {
+			return err
+		}
+	}
+	p.args = append(arguments, p.args...)
+	if p.out.Command != "" && !takesArgs && len(p.args) > 0 {
+		return leftOver(p.args)
+	}
+	if err := p.environment(table, seen, env); err != nil {
+		return err
+	}
+	var missing []string
+	for i := range table {
+		if o := &table[i]; o.required && !seen[o.long] {
+			missing = append(missing, fmt.Sprintf("%s (or %s)", o.name(), p.grammar.variable(o)))
+		}
+	}
+	switch len(missing) {
+	case 0:
+		return nil
+	case 1:
+		return &UsageError{Reason: "the option " + missing[0] + " is required"}
+	}
+	return &UsageError{Reason: "the options " + strings.Join(missing, " and ") + " are required"}
+}
+
+func (p *parser) long(table []option, seen map[string]bool, word string) *UsageError {
+	name, value, hasValue := strings.Cut(strings.TrimPrefix(word, "--"), "=")
+	o, err := lookup(table, name, word)
+	if err != nil {
+		return err
+	}
+	return p.take(o, seen, value, hasValue)
+}
+
+// lookup finds the option by its name, or by a prefix that only one of Kafka's, or else only
+// one of ours, begins with.
+func lookup(table []option, name, word string) (*option, *UsageError) {
+	if name == "help" {
+		return &help, nil
+	}
+	var kafka, own []*option
+	for i := range table {
+		o := &table[i]
+		switch {
+		case o.long == name:
+			return o, nil
+		case !strings.HasPrefix(o.long, name):
+		case o.own:
+			own = append(own, o)
+		default:
+			kafka = append(kafka, o)
+		}
+	}
+	if strings.HasPrefix(help.long, name) {
+		kafka = append(kafka, &help)
+	}
+	found := kafka
+	if len(kafka) == 0 {
+		found = own
+	}
+	switch len(found) {
+	case 0:
+		return nil, unrecognized(word)
+	case 1:
+		return found[0], nil
+	}
+	var names []string
+	for _, o := range found {
+		names = append(names, "--"+o.long)
+	}
+	return nil, &UsageError{Reason: fmt.Sprintf("the option --%s could be %s", name, strings.Join(names, " or "))}
+}
+
+// help is in every table.
+var help = option{long: "help", short: "h", switchOnly: true}
+
+func unrecognized(word string) *UsageError {
+	e := &UsageError{Reason: "unrecognized arguments: " + strconv.Quote(word)}
+	if word == "--version" {
+		e.Hint = "the command version prints it"
+	}
+	return e
+}
+
+// short parses a word of short options: each but the last takes no value; the last may have
+// its value behind it or behind an equals sign, which is dropped only where the word has one option.
+func (p *parser) short(table []option, seen map[string]bool, word string) *UsageError {
+	find := func(letter string) *option {
+		if letter == help.short {
+			return &help
+		}
+		for i := range table {
+			if table[i].short == letter {
+				return &table[i]
+			}
+		}
+		return nil
+	}
+	letters := word[1:]
+	if name, value, ok := strings.Cut(letters, "="); ok {
+		if o := find(name); o != nil {
+			return p.take(o, seen, value, true)
+		}
+	}
+	for i, r := range letters {
+		o := find(string(r))
+		if o == nil {
+			return unrecognized(word)
+		}
+		if rest := letters[i+len(string(r)):]; !o.switchOnly && rest != "" {
+			return p.take(o, seen, rest, true)
+		}
+		if err := p.take(o, seen, "", false); err != nil || p.out.Help {
+			return err
+		}
+	}
+	return nil
+}
+
+// take records an option; a value that is not attached is the next argument.
+func (p *parser) take(o *option, seen map[string]bool, value string, hasValue bool) *UsageError {
+	if o.switchOnly && hasValue {
+		return &UsageError{Reason: fmt.Sprintf("the option %s takes no value, but %q was given", o.name(), value)}
+	}
+	if o == &help {
+		p.out.Help = true
+		return nil
+	}
+	for _, group := range p.grammar.Exclusive {
+		if !slices.Contains(group, o.long) {
+			continue
+		}
+		for _, other := range group {
+			if other != o.long && seen[other] {
+				return &UsageError{Reason: fmt.Sprintf("the option %s is not allowed with --%s", o.name(), other)}
+			}
+		}
+	}
+	if !o.switchOnly && !hasValue {
+		if len(p.args) == 0 || !isValue(o, p.args[0]) {
+			return p.noValue(o)
+		}
+		value, p.args = p.args[0], p.args[1:]
+	}
+	p.add(o, seen, value)
+	return nil
+}
+
+func (p *parser) noValue(o *option) *UsageError {
+	e := &UsageError{Reason: fmt.Sprintf("the option %s needs a value", o.name())}
+	if len(p.args) > 0 {
+		e.Reason += fmt.Sprintf(", but %q follows it", p.args[0])
+		e.Hint = fmt.Sprintf("a value that begins with a dash is written --%s=VALUE; an unset shell variable also looks like this", o.long)
+	}
+	return e
+}
+
+func (p *parser) add(o *option, seen map[string]bool, value string) {
+	prefix := "--" + o.long
+	if o.switchOnly {
+		if !seen[o.long] {
+			p.out.Argv = append(p.out.Argv, prefix)
+		}
+	} else {
+		if seen[o.long] && !o.list {
+			p.out.Argv = slices.DeleteFunc(p.out.Argv, func(a string) bool { return strings.HasPrefix(a, prefix+"=") })
+		}
+		p.out.Argv = append(p.out.Argv, prefix+"="+value)
+	}
+	seen[o.long] = true
+}
+
+var (
+	integer  = regexp.MustCompile(`^-[0-9]+$`)
+	uuidText = regexp.MustCompile(`^-[A-Za-z0-9_-]{21}$`)
+)
+
+// looksLikeOption tells options from arguments as Kafka's tools do: a lone dash and a negative
+// number are arguments.
+func looksLikeOption(word string) bool {
+	return len(word) > 1 && word[0] == '-' && !integer.MatchString(word)
+}
+
+// isValue says whether word can be the value of o.
+// Unlike Kafka: a cluster id may begin with a dash in a word of its own, since a word of 22
+// such characters can be no option; one id in 64 begins so.
+func isValue(o *option, word string) bool {
+	return !looksLikeOption(word) || o.long == "cluster-id" && uuidText.MatchString(word)
+}
+
+// variable is the environment variable that holds the default of o.
+func (g *Grammar) variable(o *option) string {
+	return g.EnvPrefix + strings.ToUpper(strings.ReplaceAll(o.long, "-", "_"))
+}
+
+// environment gives each option that no argument gave the value of its variable. An option of
+// an exclusive group switches the variables of the group off. A list has one value a line.
+func (p *parser) environment(table []option, seen map[string]bool, env func(string) (string, bool)) *UsageError {
+	given := map[string]bool{}
+	for name := range seen {
+		given[name] = true
+		for _, group := range p.grammar.Exclusive {
+			if slices.Contains(group, name) {
+				for _, other := range group {
+					given[other] = true
+				}
+			}
+		}
+	}
+	for i := range table {
+		o := &table[i]
+		name := p.grammar.variable(o)
+		value, set := env(name)
+		if given[o.long] || !set || value == "" && !slices.Contains(p.grammar.EmptyCounts, o.long) {
+			continue
+		}
+		if o.switchOnly {
+			on, err := strconv.ParseBool(value)
+			if err != nil {
+				return &UsageError{Reason: fmt.Sprintf("the variable %s is %q, expected true or false", name, value)}
+			}
+			if !on {
+				continue
+			}
+		}
+		for _, group := range p.grammar.Exclusive {
+			for _, other := range group {
+				if slices.Contains(group, o.long) && other != o.long && p.out.FromEnv[other] != "" {
+					return &UsageError{Reason: fmt.Sprintf("the variables %s and %s exclude each other", p.out.FromEnv[other], name),
+						Hint: "unset one of them"}
+				}
+			}
+		}
+		p.out.FromEnv[o.long] = name
+		values := []string{value}
+		if o.list {
+			values = slices.DeleteFunc(strings.Split(value, "\n"), func(line string) bool { return line == "" })
+		}
+		for _, v := range values {
+			p.add(o, seen, v)
+		}
+	}
+	return nil
+}
+
+func quoteAll(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = strconv.Quote(w)
+	}
+	return strings.Join(quoted, " ")
+}

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Shells are those that Completion knows.
+var Shells = []string{"bash", "zsh", "fish"}
+
+// Completion is a script for shell that completes the commands and options of the application
+// and, where an option takes a value or a command takes arguments, file names.
+func (g *Grammar) Completion(shell string) (string, error) {
+	switch shell {
+	case "bash":
+		return g.bash(), nil
+	case "zsh":
+		return "autoload -U +X bashcompinit && bashcompinit\n" + g.bash(), nil
+	case "fish":
+		return g.fish(), nil
+	}
+	return "", &UsageError{Command: "completion", Reason: fmt.Sprintf("there is no completion for the shell %q; there is one for %s", shell, strings.Join(Shells, ", "))}
+}
+
+func (g *Grammar) bash() string {
+	var cases strings.Builder
+	for _, c := range g.App.Commands {
+		var words []string
+		for _, o := range append(options(c.Flags), help) {
+			words = append(words, "--"+o.long)
+		}
+		fmt.Fprintf(&cases, "    %s) words=%q ;;\n", c.Name, strings.Join(words, " "))
+	}
+	name := g.App.Name
+	return fmt.Sprintf(`_%[1]s() {
+  local word=${COMP_WORDS[COMP_CWORD]} words
+  case $word in
+    -*|'') ;;
+    *) [ "$COMP_CWORD" -gt 1 ] && { COMPREPLY=($(compgen -f -- "$word")); return; } ;;
+  esac
+  case ${COMP_WORDS[1]} in
+%[2]s    *) words=%[3]q ;;
+  esac
+  COMPREPLY=($(compgen -W "$words" -- "$word"))
+}
+complete -o filenames -F _%[1]s %[1]s
+`, name, cases.String(), strings.ReplaceAll(g.commandNames(), ",", "")+" --help")
+}
+
+func (g *Grammar) fish() string {
+	var b strings.Builder
+	for _, c := range g.App.Commands {
+		fmt.Fprintf(&b, "complete -c %s -f -n __fish_use_subcommand -a %s -d %s\n", g.App.Name, c.Name, shellQuote(c.Usage))
+		for _, o := range append(options(c.Flags), help) {
+			fmt.Fprintf(&b, "complete -c %s -n '__fish_seen_subcommand_from %s' -l %s", g.App.Name, c.Name, o.long)
+			if o.short != "" {
+				fmt.Fprintf(&b, " -s %s", o.short)
+			}
+			if !o.switchOnly {
+				b.WriteString(" -r")
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+func shellQuote(s string) string {
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+const (
+	helpWidth  = 80
+	helpIndent = 6
+)
+
+// Help is the help text of a command, or of the application if command is empty: one sentence,
+// the usual call, the options, and the command's description, which ends with an example.
+func (g *Grammar) Help(command string) string {
+	var b strings.Builder
+	if command == "" {
+		fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n\nCommands:\n", g.App.Usage, g.App.UsageText)
+		for _, c := range g.App.Commands {
+			fmt.Fprintf(&b, "  %-22s %s\n", c.Name, c.Usage)
+		}
+		fmt.Fprintf(&b, "\n%s\n", g.App.Description)
+		return b.String()
+	}
+	c := g.App.Command(command)
+	fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n", c.Usage, c.UsageText)
+	for _, category := range categories(c.Flags) {
+		title := category
+		if title == "" {
+			title = "Options"
+		}
+		fmt.Fprintf(&b, "\n%s:\n", title)
+		for _, f := range c.Flags {
+			if categoryOf(f) == category {
+				b.WriteString(g.optionHelp(f))
+			}
+		}
+	}
+	b.WriteString("\n  -h, --help\n      Show this text.\n")
+	if c.Description != "" {
+		fmt.Fprintf(&b, "\n%s\n", c.Description)
+	}
+	return b.String()
+}
+
+// categories lists the categories of the flags, those of Kafka's (none) first.
+func categories(flags []cli.Flag) []string {
+	out := []string{}
+	for _, own := range []bool{false, true} {
+		for _, f := range flags {
+			c := categoryOf(f)
+			if (c != "") == own && (len(out) == 0 || out[len(out)-1] != c) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+func categoryOf(f cli.Flag) string {
+	if c, ok := f.(cli.CategorizableFlag); ok {
+		return c.GetCategory()
+	}
+	return ""
+}
+
+// optionHelp has an option as it is written, with the name of its value from the backquotes of
+// its usage, the usage, and the variable that holds its default.
+func (g *Grammar) optionHelp(f cli.Flag) string {
+	o := options([]cli.Flag{f})[0]
+	usage := f.(cli.DocGenerationFlag).GetUsage()
+	head := "--" + o.long
+	if o.short != "" {
+		head = "-" + o.short + ", " + head
+	}
+	if !o.switchOnly {
+		before, rest, _ := strings.Cut(usage, "`")
+		value, after, _ := strings.Cut(rest, "`")
+		head += " " + value
+		usage = before + value + after
+	}
+	var notes []string
+	if o.required {
+		notes = append(notes, "required")
+	}
+	if o.list {
+		notes = append(notes, "may be given several times")
+	}
+	notes = append(notes, g.variable(&o))
+	return fmt.Sprintf("  %s\n%s", head, wrap(fmt.Sprintf("%s (%s)", usage, strings.Join(notes, "; "))))
+}
+
+// wrap breaks text into indented lines.
+func wrap(text string) string {
+	var b strings.Builder
+	column := 0
+	for _, word := range strings.Fields(text) {
+		if column > 0 && column+1+len(word) > helpWidth {
+			b.WriteByte('\n')
+			column = 0
+		}
+		if column == 0 {
+			b.WriteString(strings.Repeat(" ", helpIndent))
+			column = helpIndent
+		} else {
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
