@@ -3,8 +3,8 @@ package features
 import (
 	"errors"
 	"maps"
-	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -35,9 +35,9 @@ func ParseLevel(arg string) (Level, error) {
 		return Level{}, &SyntaxError{arg, "there is no equals sign, the form is name=level"}
 	}
 	text = trim(text)
-	n, ok := parseInt16(text)
+	n, err := parseInt16(text)
 	switch {
-	case ok:
+	case err == nil:
 		return Level{trim(name), n}, nil
 	case strings.Contains(text, ","):
 		return Level{}, &SyntaxError{arg, "the level is not a number; each feature needs an option of its own"}
@@ -51,40 +51,21 @@ func trim(s string) string {
 	return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' })
 }
 
-// parseInt16 is Java's Short.parseShort.
-func parseInt16(s string) (int16, bool) {
-	digits, negative := strings.CutPrefix(s, "-")
-	if !negative {
-		digits = strings.TrimPrefix(s, "+")
-	}
-	if digits == "" {
-		return 0, false
-	}
-	n := 0
-	for _, r := range digits {
-		d, ok := digit(r)
-		if !ok {
-			return 0, false
-		}
-		if n = 10*n + d; n > -math.MinInt16 {
-			return 0, false
-		}
-	}
-	if negative {
-		n = -n
-	}
-	return int16(n), n <= math.MaxInt16
+// parseInt16 is Java's Short.parseShort, which takes decimal digits of any script in the basic plane.
+func parseInt16(s string) (int16, error) {
+	n, err := strconv.ParseInt(strings.Map(asciiDigit, s), 10, 16)
+	return int16(n), err
 }
 
-// digit returns the value of a decimal digit of any script in the basic plane, which is where Java looks.
-func digit(r rune) (int, bool) {
+// asciiDigit returns the ASCII form of a decimal digit, other characters as they are.
+func asciiDigit(r rune) rune {
 	for _, block := range unicode.Nd.R16 {
-		// A script's ten digits stand together, from zero up, and blocks that touch are one.
+		// A script's ten digits stand together, from zero up, and blocks that touch are one range.
 		if r >= rune(block.Lo) && r <= rune(block.Hi) {
-			return int(r-rune(block.Lo)) % 10, true
+			return '0' + (r-rune(block.Lo))%10
 		}
 	}
-	return 0, false
+	return r
 }
 
 // Choice says which levels a node is to be formatted with.
