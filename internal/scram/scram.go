@@ -77,21 +77,23 @@ const (
 
 // Argument is a checked argument.
 type Argument struct {
-	mechanism  Mechanism
-	name       string
-	iterations int32
-	secrets    *secrets // a pointer, because fmt calls no method on what stands in a field that isn't exported
+	mechanism      Mechanism
+	name           string
+	iterations     int32
+	salt           secret // nil: a random one
+	password       secret // nil: saltedPassword counts
+	saltedPassword secret
 }
 
-type secrets struct {
-	salt           []byte // nil: a random one
-	password       string // empty: saltedPassword counts
-	saltedPassword []byte
-}
+// secret keeps bytes from being printed. A Format method would not do: fmt calls none on what stands in a field that
+// isn't exported, and follows pointers there under some verbs. Of a func it prints the address, whatever the verb.
+type secret func() []byte
+
+func hide(b []byte) secret { return func() []byte { return b } }
 
 // Parse reads and checks an argument. Errors are about its form only and hold no part of it.
 func Parse(arg string) (Argument, error) {
-	// Unlike Kafka: it replaces what isn't UTF-8, so that nobody could log in with that password.
+	// Unlike Kafka: it replaces what isn't UTF-8, and so stores another password than was meant.
 	if !utf8.ValidString(arg) {
 		return Argument{}, errors.New("it is not UTF-8")
 	}
@@ -99,7 +101,7 @@ func Parse(arg string) (Argument, error) {
 	if !ok {
 		return Argument{}, errors.New("there is no equals sign; the form is SCRAM-SHA-256=[name=NAME,password=PASSWORD]")
 	}
-	a := Argument{iterations: minIterations, secrets: &secrets{}}
+	a := Argument{iterations: minIterations}
 	switch mechanism {
 	case SHA256.String():
 		a.mechanism = SHA256
@@ -159,7 +161,7 @@ func parseFields(list string) (map[string]string, error) {
 }
 
 // take checks the values by key and stores them in a.
-func (a *Argument) take(values map[string]string) (err error) {
+func (a *Argument) take(values map[string]string) error {
 	name, ok := values[keyName]
 	switch {
 	case !ok:
@@ -168,32 +170,35 @@ func (a *Argument) take(values map[string]string) (err error) {
 		return fmt.Errorf("the name has more than %d bytes", maxNameBytes)
 	}
 	a.name = name
-	salt, haveSalt := values[keySalt]
-	if haveSalt {
-		if a.secrets.salt, err = decodeBase64(salt); err != nil {
+
+	if text, ok := values[keySalt]; ok {
+		salt, err := decodeBase64(text)
+		if err != nil {
 			return errors.New("the salt is not base64 of the standard alphabet")
 		}
+		a.salt = hide(salt)
 	}
-	password, havePassword := values[keyPassword]
-	salted, haveSalted := values[keySaltedPassword]
-	switch {
-	case havePassword:
-		if a.secrets.password = password; password == "" {
+	if password, ok := values[keyPassword]; ok {
+		if password == "" {
 			return errors.New("the password is empty")
 		}
-	case !haveSalted:
-		return errors.New("there is neither a password nor a saltedpassword")
-	case !haveSalt:
-		return errors.New("there is no salt; a saltedpassword needs the one that it was made with")
-	default:
-		a.secrets.saltedPassword, err = decodeBase64(salted)
+		a.password = hide([]byte(password))
+	} else if text, ok := values[keySaltedPassword]; ok {
+		if a.salt == nil {
+			return errors.New("there is no salt; a saltedpassword needs the one that it was made with")
+		}
+		salted, err := decodeBase64(text)
 		if err != nil {
 			return errors.New("the saltedpassword is not base64 of the standard alphabet")
 		}
-		if len(a.secrets.saltedPassword) == 0 {
+		if len(salted) == 0 {
 			return errors.New("the saltedpassword is empty")
 		}
+		a.saltedPassword = hide(salted)
+	} else {
+		return errors.New("there is neither a password nor a saltedpassword")
 	}
+
 	if text, ok := values[keyIterations]; ok {
 		n, err := strconv.ParseInt(strings.Map(asciiDigit, text), 10, 32)
 		if err != nil {
@@ -208,7 +213,7 @@ func (a *Argument) take(values map[string]string) (err error) {
 }
 
 // decodeBase64 decodes the standard alphabet as Java does: padding is optional, if there it must be right, and the bits
-// of the last character that stand for nothing are not looked at. The result is never nil.
+// of the last character that stand for nothing are not looked at.
 func decodeBase64(s string) ([]byte, error) {
 	if strings.ContainsAny(s, "\r\n") {
 		return nil, errors.New("line break") // the standard decoder skips them
@@ -237,39 +242,51 @@ type Credential struct {
 	Mechanism  Mechanism
 	Name       string
 	Iterations int32
-	Salt       []byte
-	StoredKey  []byte
-	ServerKey  []byte
+	salt       secret
+	storedKey  secret
+	serverKey  secret
 }
+
+// Salt returns the salt. The slice is the credential's.
+func (c Credential) Salt() []byte { return c.salt() }
+
+// StoredKey returns the key against which a client's proof is checked. The slice is the credential's.
+func (c Credential) StoredKey() []byte { return c.storedKey() }
+
+// ServerKey returns the key with which the server proves itself. The slice is the credential's.
+func (c Credential) ServerKey() []byte { return c.serverKey() }
 
 // Derive computes the credential (RFC 5802, section 3). A salt that was not given is 32 bytes from random.
 // Errors: those of random.
 // Unlike Kafka: its random salt is the text of a number.
-func (a Argument) Derive(random io.Reader) (*Credential, error) {
+func (a Argument) Derive(random io.Reader) (Credential, error) {
 	newHash, size := a.mechanism.hash()
-	salt := a.secrets.salt
+	salt := a.salt
 	if salt == nil {
-		salt = make([]byte, saltBytes)
-		if _, err := io.ReadFull(random, salt); err != nil {
-			return nil, fmt.Errorf("draw a SCRAM salt: %w", err)
+		drawn := make([]byte, saltBytes)
+		if _, err := io.ReadFull(random, drawn); err != nil {
+			return Credential{}, fmt.Errorf("draw a SCRAM salt: %w", err)
 		}
+		salt = hide(drawn)
 	}
-	salted := a.secrets.saltedPassword
-	if a.secrets.password != "" {
+	var salted []byte
+	if a.password == nil {
+		salted = a.saltedPassword()
+	} else {
 		var err error
-		if salted, err = pbkdf2.Key(newHash, a.secrets.password, salt, int(a.iterations), size); err != nil {
-			return nil, fmt.Errorf("derive %v: %w", a.mechanism, err)
+		if salted, err = pbkdf2.Key(newHash, string(a.password()), salt(), int(a.iterations), size); err != nil {
+			return Credential{}, fmt.Errorf("derive %v: %w", a.mechanism, err)
 		}
 	}
 	storedKey := newHash()
 	storedKey.Write(sum(newHash, salted, "Client Key"))
-	return &Credential{
+	return Credential{
 		Mechanism:  a.mechanism,
 		Name:       a.name,
 		Iterations: a.iterations,
-		Salt:       salt,
-		StoredKey:  storedKey.Sum(nil),
-		ServerKey:  sum(newHash, salted, "Server Key"),
+		salt:       salt,
+		storedKey:  hide(storedKey.Sum(nil)),
+		serverKey:  hide(sum(newHash, salted, "Server Key")),
 	}, nil
 }
 
@@ -278,19 +295,4 @@ func sum(newHash func() hash.Hash, key []byte, text string) []byte {
 	mac := hmac.New(newHash, key)
 	mac.Write([]byte(text))
 	return mac.Sum(nil)
-}
-
-// Format prints a without its secrets, whatever the verb.
-func (a Argument) Format(f fmt.State, _ rune) {
-	describe(f, a.mechanism, a.name, a.iterations)
-}
-
-// Format prints c without its secrets, whatever the verb. Where a Credential stands in a field that isn't exported, fmt
-// doesn't call it; keep the pointer there that Derive returns, of which it prints the address.
-func (c Credential) Format(f fmt.State, _ rune) {
-	describe(f, c.Mechanism, c.Name, c.Iterations)
-}
-
-func describe(w io.Writer, m Mechanism, name string, iterations int32) {
-	fmt.Fprintf(w, "%v of user %q, %d iterations", m, name, iterations)
 }
