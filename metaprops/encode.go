@@ -18,49 +18,39 @@ import (
 // Decode gives p back (but invalid UTF-8 in ClusterID, which becomes U+FFFD).
 func (p Properties) Encode(date time.Time) []byte {
 	dst := append(appendDate([]byte("#\n#"), date), '\n')
-	property := func(key, value string) {
-		dst = append(append(dst, key...), '=')
-		dst = append(appendLatin1(dst, javaprops.AppendValue(nil, value)), '\n')
-	}
-	// The order is that of a Java hash table.
-	if p.NodeID != NoNode || p.Version != V0 {
-		property(p.nodeKey(), strconv.Itoa(int(p.NodeID)))
-	}
-	if p.hasDirectoryID() {
-		property(keyDirectoryID, kafkaid.String(p.DirectoryID))
-	}
-	property(keyVersion, strconv.Itoa(int(p.Version)))
-	if p.hasClusterID() {
-		property(keyClusterID, p.ClusterID)
+	for _, property := range p.properties() {
+		dst = append(append(dst, property.key...), '=')
+		dst = append(appendLatin1(dst, javaprops.AppendValue(nil, property.value)), '\n')
 	}
 	return dst
 }
 
-// Map returns the content of the file as text: its known keys with a value, as `info` shows them.
-func (p Properties) Map() map[string]string {
-	m := map[string]string{keyVersion: strconv.Itoa(int(p.Version))}
+type property struct{ key, value string }
+
+// properties returns what the file says, in the order of a Java hash table, which Kafka writes.
+func (p Properties) properties() []property {
+	properties := make([]property, 0, 4)
 	if p.NodeID != NoNode || p.Version != V0 {
-		m[p.nodeKey()] = strconv.Itoa(int(p.NodeID))
+		properties = append(properties, property{p.nodeKey(), strconv.Itoa(int(p.NodeID))})
 	}
-	if p.hasDirectoryID() {
-		m[keyDirectoryID] = kafkaid.String(p.DirectoryID)
+	if p.DirectoryID != uuid.Nil || p.zeroDirectoryID {
+		properties = append(properties, property{keyDirectoryID, kafkaid.String(p.DirectoryID)})
 	}
+	properties = append(properties, property{keyVersion, strconv.Itoa(int(p.Version))})
 	if p.hasClusterID() {
-		m[keyClusterID] = p.ClusterID
+		properties = append(properties, property{keyClusterID, p.ClusterID})
 	}
-	return m
+	return properties
 }
 
-func (p Properties) hasDirectoryID() bool { return p.DirectoryID != uuid.Nil || p.zeroDirectoryID }
-
-// In version 1 an empty id is one; Kafka's formatter writes it for an unset variable.
+// In version 1 an empty id is one: Kafka's formatter stores it where the variable for the id was unset.
 func (p Properties) hasClusterID() bool { return p.ClusterID != "" || p.Version == V1 }
 
 // appendDate appends date as java.util.Date prints it. The names of time zones come from the time zone
 // database; where it has only an offset, so do we, in Java's form.
 func appendDate(dst []byte, date time.Time) []byte {
 	zone, _ := date.Zone()
-	if strings.HasPrefix(zone, "+") || strings.HasPrefix(zone, "-") {
+	if zone == "" || strings.HasPrefix(zone, "+") || strings.HasPrefix(zone, "-") {
 		zone = "GMT" + date.Format("-07:00")
 	}
 	dst = date.AppendFormat(dst, "Mon Jan 02 15:04:05 ")

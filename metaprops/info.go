@@ -3,7 +3,6 @@ package metaprops
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -109,10 +108,10 @@ func clusterIDsDiffer(a, b Properties) bool {
 
 // text is the properties as Java prints a sorted map.
 func (p Properties) text() string {
-	m := p.Map()
 	var pairs []string
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		pairs = append(pairs, key+"="+m[key])
+	for _, property := range p.properties() {
+		pairs = append(pairs, property.key+"="+property.value)
 	}
+	slices.Sort(pairs)
 	return "{" + strings.Join(pairs, ", ") + "}"
 }

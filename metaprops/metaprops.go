@@ -118,15 +118,11 @@ func Decode(b []byte) (Properties, error) {
 	if p.Version, err = decodeVersion(values); err != nil {
 		return Properties{}, err
 	}
-	var found bool
-	if p.ClusterID, found = values[keyClusterID]; !found && p.Version == V1 {
-		return Properties{}, &ValueError{Key: keyClusterID, text: "cluster.id was not found."}
-	}
-	node, found := values[p.nodeKey()]
-	if !found && p.Version != V0 {
+	node, hasNode := values[p.nodeKey()]
+	if !hasNode && p.Version != V0 {
 		return Properties{}, &ValueError{Key: keyNodeID, text: "Failed to find node.id"}
 	}
-	if found {
+	if hasNode {
 		if p.NodeID, err = decodeInt32(node); err != nil {
 			return Properties{}, &ValueError{p.nodeKey(), node, "Unable to read " + p.nodeKey() + " as a base-10 number."}
 		}
@@ -136,6 +132,10 @@ func Decode(b []byte) (Properties, error) {
 			return Properties{}, err
 		}
 		p.zeroDirectoryID = p.DirectoryID == uuid.Nil
+	}
+	var hasClusterID bool
+	if p.ClusterID, hasClusterID = values[keyClusterID]; !hasClusterID && p.Version == V1 {
+		return Properties{}, &ValueError{Key: keyClusterID, text: "cluster.id was not found."}
 	}
 	return p, nil
 }
@@ -169,11 +169,15 @@ func decodeDirectoryID(s string) (uuid.UUID, error) {
 		return id, nil
 	}
 	reason := err.Error()
-	b, notBase64 := base64.RawURLEncoding.DecodeString(s)
+	encoding := base64.RawURLEncoding
+	if strings.HasSuffix(s, "=") {
+		encoding = base64.URLEncoding
+	}
+	b, notBase64 := encoding.DecodeString(s)
 	switch {
 	case len(s) > 24:
 		reason = fmt.Sprintf("Input string with prefix `%.24s` is too long to be decoded as a base64 UUID", s)
-	case notBase64 == nil:
+	case notBase64 == nil && len(b) != len(uuid.Nil):
 		reason = fmt.Sprintf("Input string `%s` decoded as %d bytes, which is not equal to the expected 16 bytes of a base64-encoded UUID", s, len(b))
 	}
 	return uuid.Nil, &ValueError{keyDirectoryID, s, "Unable to read directory.id as a Uuid: " + reason}
