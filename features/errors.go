@@ -52,14 +52,12 @@ func (e *UnsupportedFeatureError) Error() string {
 type UnknownLevelError struct{ Level Level }
 
 func (e *UnknownLevelError) Error() string {
-	lowest, highest := "0", ""
 	if e.Level.Name == MetadataVersionName {
-		lowest = fmt.Sprintf("%d (%v)", Minimum, Minimum)
-		highest = fmt.Sprintf("%d (%v)", LatestProduction, LatestProduction)
-	} else if f, ok := Lookup(e.Level.Name); ok {
-		highest = fmt.Sprint(f.LatestLevel())
+		return fmt.Sprintf("metadata.version has no level %d, its levels are %d (%v) to %d (%v)", e.Level.Level,
+			Minimum, Minimum, LatestProduction, LatestProduction)
 	}
-	return fmt.Sprintf("%s has no level %d, its levels are %s to %s", e.Level.Name, e.Level.Level, lowest, highest)
+	f, _ := Lookup(e.Level.Name)
+	return fmt.Sprintf("%s has no level %d, its levels are 0 to %d", e.Level.Name, e.Level.Level, f.LatestLevel())
 }
 
 // UnstableVersionError says that a metadata.version isn't in production and wasn't allowed.
@@ -91,5 +89,5 @@ type RequirementError struct {
 }
 
 func (e *RequirementError) Error() string {
-	return fmt.Sprintf("%v requires %v or higher, but %s is %d", e.Level, e.Requires, e.Requires.Name, e.Have)
+	return fmt.Sprintf("%v requires %v or higher, not %v", e.Level, e.Requires, Level{e.Requires.Name, e.Have})
 }

@@ -34,9 +34,13 @@ type Level struct {
 	Level int16
 }
 
-// String returns the form name=level.
+// String returns the form name=level, and for metadata.version its name behind it: metadata.version=33 (4.4-IV2).
 func (l Level) String() string {
-	return l.Name + "=" + strconv.Itoa(int(l.Level))
+	s := l.Name + "=" + strconv.Itoa(int(l.Level))
+	if v := MetadataVersion(l.Level); l.Name == MetadataVersionName && v.Known() {
+		s += " (" + v.String() + ")"
+	}
+	return s
 }
 
 // Feature is a feature other than metadata.version. Its levels are 0 … LatestLevel.
@@ -61,7 +65,7 @@ var registry = [...]Feature{
 	{"streams.version", []level{{since: Minimum}, {since: 29}}},
 }
 
-// Lookup returns the feature of that name. It knows metadata.version under no name: that is a MetadataVersion.
+// Lookup returns the feature of that name. metadata.version is none of them; see MetadataVersion.
 func Lookup(name string) (Feature, bool) {
 	for _, f := range registry {
 		if f.name == name {

@@ -114,7 +114,8 @@ func (v MetadataVersion) SupportsClusterID() bool { return v.Known() && v >= clu
 // ParseVersion reads a release as --release-version takes it: the name of a level (4.0-IV3), or a release (4.0), which
 // stands for its newest production level. Only the first two of its dot-separated parts count, so 4.0.1 is 4.0 and
 // 4.0-IV3.1 is 4.0-IV3; blanks and case count too. With unstable the names of levels that aren't in production are
-// known as well. Error: *UnknownVersionError.
+// known as well: in Kafka's tools always for version-mapping, for format under unstable.feature.versions.enable.
+// Error: *UnknownVersionError.
 func ParseVersion(release string, unstable bool) (MetadataVersion, error) {
 	name := release
 	// As in Java, empty parts at the end are none: "4.0." has two and is taken whole, which no level matches.
