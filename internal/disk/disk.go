@@ -1,10 +1,12 @@
 // Package disk is the one door to files that must survive a crash: a small interface, its
-// implementation on the operating system, and WriteFile, the durable way to replace a file.
+// implementation on the operating system, and the durable way to write a file: Temp writes it under another
+// name, Replace gives it its own.
 // The twin in crashdisk fails at any step and loses what was not synced, so that a test can
 // crash its users anywhere.
 package disk
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -26,6 +28,12 @@ type FS interface {
 	// SyncDir makes the entries of a directory durable: files created in it, renamed in it
 	// or removed from it survive a crash from then on.
 	SyncDir(name string) error
+	// Access returns an error unless the effective user may list, search and write the directory name. It
+	// sees a read-only mount, and writes nothing.
+	Access(name string) error
+	// Lock takes the lock of the running node on the file name, until release is called. It does not
+	// create the file: where there is none, nobody runs, and there is nothing to lock. ErrLocked: another process has it.
+	Lock(name string) (release func(), err error)
 }
 
 // File is an open file that is being written.
@@ -64,10 +72,14 @@ func (osFS) SyncDir(name string) error {
 	return d.Sync()
 }
 
-// Temp writes a file named name durably except for its name: after a crash the file may be
-// gone, but where the name is found after SyncDir the content is whole. write fills it. perm is the mode it
-// ends with. Where it fails the file is removed again.
+// Temp writes a file whose content is durable but whose name is not: after a crash the file may be gone or
+// be empty, and once Replace has been called it is whole. write fills it; perm, under the umask, is the mode it ends with.
+// Where it fails the file is removed again. One that a crash has left is replaced.
 func Temp(d FS, name string, perm fs.FileMode, write func(io.Writer) error) (err error) {
+	// 1. The file was made read-only, 2. the process was killed, 3. now it could not be opened for writing.
+	if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	// Writable for the owner while it is written, whatever mode it ends with.
 	f, err := d.Create(name, perm|0o200)
 	if err != nil {
