@@ -9,9 +9,9 @@ import (
 	"kstorage/internal/record"
 )
 
-// MaxBatchRecords is how many records at most Kafka appends at once when it writes a snapshot of its state; an image
-// that is written with Append in such portions gives the batches that Kafka's would.
-const MaxBatchRecords = 1024
+// PortionRecords is how many records Kafka appends at once when it writes a snapshot of its state. What is appended in
+// such portions comes out in the batches that Kafka's would have.
+const PortionRecords = 1024
 
 // Writer writes a snapshot. It must be closed to make it whole.
 type Writer struct {
@@ -19,11 +19,12 @@ type Writer struct {
 	// NewWriter sets it to that of the header.
 	AppendTime int64
 
-	w       io.Writer
-	epoch   int32
-	offset  int64 // of the next record
-	buf     []byte
-	decoder record.Decoder
+	w        io.Writer
+	epoch    int32
+	offset   int64          // of the next batch to be written
+	open     record.Builder // the batch that records are added to
+	openTime int64          // AppendTime of its first record
+	decoder  record.Decoder
 }
 
 // RecordError says that a value passed to Append is no metadata record.
@@ -73,10 +74,10 @@ func votersRecord(voters []Voter) record.Record {
 	return r
 }
 
-// Append writes metadata records, given as encoded values. They form one batch, as in Kafka, or several if that
-// would exceed 8 MiB. Without values nothing is written. Errors: *RecordError, and then nothing was written either;
-// those of the underlying writer.
-// Unlike Kafka: there more than 8 MiB at once are an error.
+// Append adds metadata records, given as encoded values, which are copied. They are written at the latest by Close.
+// Batches are cut as Kafka cuts them: the records of one call stay in one batch, and calls share a batch as long as it
+// does not exceed 8 MiB. Errors: *RecordError, and then nothing was added; those of the underlying writer.
+// Unlike Kafka: a call with more than 8 MiB is not an error, but cut.
 func (w *Writer) Append(values ...[]byte) error {
 	entries := make([]record.Entry, len(values))
 	for i := range values {
@@ -84,35 +85,67 @@ func (w *Writer) Append(values ...[]byte) error {
 			return &RecordError{Index: i, Reason: err.Error()}
 		}
 		entries[i].Value = values[i]
-	}
-	for len(entries) > 0 {
-		n := record.Fit(entries)
-		if err := w.batch(false, entries[:n]); err != nil {
-			return err
+		if size := new(record.Builder).SizeWith(entries[i]); size > record.MaxBatchBytes {
+			return &RecordError{Index: i, Reason: fmt.Sprintf("its batch would have %d bytes, the limit is %d", size, record.MaxBatchBytes)}
 		}
-		entries = entries[n:]
 	}
-	return nil
+	if w.open.SizeWith(entries...) <= record.MaxBatchBytes {
+		w.add(entries...)
+		return nil
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if w.open.SizeWith(e) > record.MaxBatchBytes {
+			if err := w.flush(); err != nil {
+				return err
+			}
+		}
+		w.add(e)
+	}
+	// Kafka writes what did not fit together with the full batch in front of it, so it never takes further records.
+	return w.flush()
 }
 
-// Close writes the footer. It does not close the underlying writer. Errors are those of the latter.
-func (w *Writer) Close() error { return w.control(record.New(record.SnapshotFooter, 0)) }
+func (w *Writer) add(entries ...record.Entry) {
+	if w.open.Len() == 0 {
+		w.openTime = w.AppendTime
+	}
+	w.open.Add(entries...)
+}
 
+// Close writes the open batch and the footer. It does not close the underlying writer. Errors are those of the latter.
+func (w *Writer) Close() error {
+	if err := w.flush(); err != nil {
+		return err
+	}
+	return w.control(record.New(record.SnapshotFooter, 0))
+}
+
+// flush writes the open batch, if there is one.
+func (w *Writer) flush() error {
+	if w.open.Len() == 0 {
+		return nil
+	}
+	return w.write(false, w.openTime)
+}
+
+// control writes a batch of control records.
 func (w *Writer) control(records ...record.Record) error {
-	entries := make([]record.Entry, len(records))
-	for i, r := range records {
-		var err error
-		if entries[i], err = record.ControlEntry(r); err != nil {
+	for _, r := range records {
+		e, err := record.ControlEntry(r)
+		if err != nil {
 			return err
 		}
+		w.open.Add(e)
 	}
-	return w.batch(true, entries)
+	return w.write(true, w.AppendTime)
 }
 
-func (w *Writer) batch(control bool, entries []record.Entry) error {
-	h := record.BatchHeader{BaseOffset: w.offset, LeaderEpoch: w.epoch, Timestamp: w.AppendTime, Control: control}
-	w.offset += int64(len(entries))
-	w.buf = record.AppendBatch(w.buf[:0], h, entries...)
-	_, err := w.w.Write(w.buf)
+func (w *Writer) write(control bool, appendTime int64) error {
+	h := record.BatchHeader{BaseOffset: w.offset, LeaderEpoch: w.epoch, Timestamp: appendTime, Control: control}
+	w.offset += int64(w.open.Len())
+	_, err := w.w.Write(w.open.Finish(h))
 	return err
 }

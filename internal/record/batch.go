@@ -69,29 +69,75 @@ func ControlEntry(r Record) (Entry, error) {
 // the header.
 func AppendBatch(dst []byte, h BatchHeader, entries ...Entry) []byte {
 	start := len(dst)
+	dst = append(dst, zeros[:batchHeaderBytes]...)
+	for i := range entries {
+		dst = appendEntry(dst, i, &entries[i])
+	}
+	putHeader(dst[start:], h, len(entries))
+	return dst
+}
+
+// Builder builds a batch while its records come in. The zero value is an empty batch. A Builder keeps its memory from
+// batch to batch.
+type Builder struct {
+	buf   []byte
+	count int
+}
+
+// Len is the number of records in the batch.
+func (b *Builder) Len() int { return b.count }
+
+// SizeWith returns the size that the batch would have with entries added.
+func (b *Builder) SizeWith(entries ...Entry) int {
+	size := batchHeaderBytes
+	if b.count > 0 {
+		size = len(b.buf)
+	}
+	for i := range entries {
+		body := entryBodySize(b.count+i, &entries[i])
+		size += varintSize(body) + body
+	}
+	return size
+}
+
+// Add adds entries, which are copied.
+func (b *Builder) Add(entries ...Entry) {
+	if b.count == 0 {
+		b.buf = append(b.buf[:0], zeros[:batchHeaderBytes]...)
+	}
+	for i := range entries {
+		b.buf = appendEntry(b.buf, b.count, &entries[i])
+		b.count++
+	}
+}
+
+// Finish returns the batch, which must have a record, and begins a new one. The batch is valid until the next Add.
+func (b *Builder) Finish(h BatchHeader) []byte {
+	putHeader(b.buf, h, b.count)
+	b.count = 0
+	return b.buf
+}
+
+// putHeader fills in the header of a batch whose records are there.
+func putHeader(batch []byte, h BatchHeader, count int) {
 	var attributes uint16
 	if h.Control {
 		attributes = controlFlag
 	}
-	dst = binary.BigEndian.AppendUint64(dst, uint64(h.BaseOffset))
-	dst = append(dst, 0, 0, 0, 0) // length
-	dst = binary.BigEndian.AppendUint32(dst, uint32(h.LeaderEpoch))
-	dst = append(dst, magic, 0, 0, 0, 0) // CRC
-	dst = binary.BigEndian.AppendUint16(dst, attributes)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(len(entries)-1))
-	dst = binary.BigEndian.AppendUint64(dst, uint64(h.Timestamp))
-	dst = binary.BigEndian.AppendUint64(dst, uint64(h.Timestamp))
-	dst = binary.BigEndian.AppendUint64(dst, math.MaxUint64) // producerId
-	dst = binary.BigEndian.AppendUint16(dst, math.MaxUint16) // producerEpoch
-	dst = binary.BigEndian.AppendUint32(dst, math.MaxUint32) // baseSequence
-	dst = binary.BigEndian.AppendUint32(dst, uint32(len(entries)))
-	for i := range entries {
-		dst = appendEntry(dst, i, &entries[i])
-	}
-	batch := dst[start:]
-	binary.BigEndian.PutUint32(batch[8:], uint32(len(batch)-lengthEnd))
-	binary.BigEndian.PutUint32(batch[17:], crc32.Checksum(batch[crcEnd:], castagnoli))
-	return dst
+	be := binary.BigEndian
+	be.PutUint64(batch, uint64(h.BaseOffset))
+	be.PutUint32(batch[8:], uint32(len(batch)-lengthEnd))
+	be.PutUint32(batch[12:], uint32(h.LeaderEpoch))
+	batch[16] = magic
+	be.PutUint16(batch[21:], attributes)
+	be.PutUint32(batch[23:], uint32(count-1))
+	be.PutUint64(batch[27:], uint64(h.Timestamp))
+	be.PutUint64(batch[35:], uint64(h.Timestamp))
+	be.PutUint64(batch[43:], math.MaxUint64) // producerId
+	be.PutUint16(batch[51:], math.MaxUint16) // producerEpoch
+	be.PutUint32(batch[53:], math.MaxUint32) // baseSequence
+	be.PutUint32(batch[57:], uint32(count))
+	be.PutUint32(batch[17:], crc32.Checksum(batch[crcEnd:], castagnoli))
 }
 
 // appendEntry appends the record at place i of its batch.
@@ -116,20 +162,6 @@ func entryBodySize(i int, e *Entry) int {
 		size += varintSize(len(e.Key)) - 1 + len(e.Key)
 	}
 	return size
-}
-
-// Fit returns how many of the entries, from the first on, fit into one batch of at most MaxBatchBytes. It is at least 1
-// unless there are none: a record larger than that gets a batch of its own.
-func Fit(entries []Entry) int {
-	size := batchHeaderBytes
-	for i := range entries {
-		body := entryBodySize(i, &entries[i])
-		size += varintSize(body) + body
-		if size > MaxBatchBytes && i > 0 {
-			return i
-		}
-	}
-	return len(entries)
 }
 
 // varintSize is the number of bytes that n >= 0 takes as a signed varint.
