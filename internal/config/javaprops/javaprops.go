@@ -12,11 +12,12 @@
 // other character is dropped. Blanks at the end of a value belong to it. A file read as bytes has one
 // character a byte (ISO-8859-1); keys and values here are UTF-8.
 //
-// It is our own parser because github.com/magiconair/properties differs from Java where no wrapper
-// can help (on more than a third of the generated inputs that were compared): it keeps no line
-// numbers, ends a value at the \r of a backslash and CRLF, refuses a backslash at the end of the
-// file, loses properties whose key is empty, and reads a line end that is escaped within a key as a part of the key.
-// testdata holds results of Java 17.
+// Logical lines are cut here and decoded by github.com/magiconair/properties, one at a time. Given a
+// whole file that library differs from Java on more than a third of the generated inputs that were compared: it keeps
+// no line numbers, ends a value at the \r of a backslash and CRLF, refuses a backslash at the end
+// of the file, and reads a line end that is escaped within a key as a part of the key. On a
+// logical line two differences are left, which decode makes up for: empty keys, and characters beyond U+FFFF. testdata
+// holds results of Java 17.
 package javaprops
 
 import (
@@ -24,6 +25,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/magiconair/properties"
 )
 
 // Property is one property of a file, at the number of the natural line (from 1) on which its key begins.
@@ -61,10 +64,8 @@ func parse(in string, latin1 bool) ([]Property, error) {
 		if !ok {
 			return properties, nil
 		}
-		rawKey, rawValue := split(line)
-		key, keyOK := unescape(rawKey, latin1)
-		value, valueOK := unescape(rawValue, latin1)
-		if !keyOK || !valueOK {
+		key, value, ok := decode(line, latin1)
+		if !ok {
 			return nil, &SyntaxError{Line: number}
 		}
 		properties = append(properties, Property{Key: key, Value: value, Line: number})
@@ -142,71 +143,43 @@ func backslashesAtEnd(s string) int {
 	return len(s) - len(strings.TrimRight(s, `\`))
 }
 
-// split cuts a logical line into the escaped key and the escaped value.
-func split(line string) (key, value string) {
-	end := 0
-	for ; end < len(line); end++ {
-		c := line[end]
-		if c == '\\' {
-			end++ // the next character is escaped
-		} else if c == '=' || c == ':' || isBlank(c) {
-			break
-		}
-	}
-	if end >= len(line) {
-		return line, ""
-	}
-	value = strings.TrimLeft(line[end:], " \t\f")
-	if value != "" && (value[0] == '=' || value[0] == ':') {
-		value = strings.TrimLeft(value[1:], " \t\f")
-	}
-	return line[:end], value
-}
+// loader decodes one logical line. `${…}` is Kafka's business.
+var loader = properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
 
-func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\f' }
-
-// unescape replaces escapes, and turns ISO-8859-1 into UTF-8. It fails on a malformed `\u`.
-func unescape(s string, latin1 bool) (text string, ok bool) {
-	i := 0
-	for i < len(s) && s[i] != '\\' && (s[i] < utf8.RuneSelf || !latin1) {
-		i++
+// decode splits a logical line into key and value and replaces escapes. It fails on a malformed `\u`.
+func decode(line string, latin1 bool) (key, value string, ok bool) {
+	// The blank keeps a byte order mark from being taken off, the letter stands for an empty key.
+	text := []byte{' '}
+	emptyKey := line == "" || line[0] == '=' || line[0] == ':'
+	if emptyKey {
+		text = append(text, 'k')
 	}
-	if i == len(s) {
-		return s, true
-	}
-	out := append(make([]byte, 0, len(s)+8), s[:i]...)
-	for i < len(s) {
-		c := s[i]
-		i++
-		if c == '\\' && i < len(s) {
-			c = s[i]
-			i++
-			switch c {
-			case 't':
-				c = '\t'
-			case 'n':
-				c = '\n'
-			case 'r':
-				c = '\r'
-			case 'f':
-				c = '\f'
-			case 'u':
-				r, length, ok := unicodeEscape(s[i-2:])
-				if !ok {
-					return "", false
-				}
-				out = utf8.AppendRune(out, r)
-				i += length - 2
+	for i := 0; i < len(line); i++ {
+		if line[i] == '\\' && i+1 < len(line) {
+			if r, length, ok := unicodeEscape(line[i:]); ok && (r > 0xffff || r == '?') {
+				text = utf8.AppendRune(text, r)
+				i += length - 1
 				continue
 			}
+			text = append(text, '\\')
+			i++
 		}
 		if latin1 {
-			out = utf8.AppendRune(out, rune(c))
+			text = utf8.AppendRune(text, rune(line[i]))
 		} else {
-			out = append(out, c)
+			text = append(text, line[i])
 		}
 	}
-	return string(out), true
+	p, err := loader.LoadBytes(text)
+	if err != nil {
+		return "", "", false
+	}
+	key = p.Keys()[0]
+	value, _ = p.Get(key)
+	if emptyKey {
+		key = ""
+	}
+	return key, value, true
 }
 
 // unicodeEscape reads the `\uXXXX` that s begins with, or the pair of them that makes one
