@@ -9,8 +9,8 @@ import (
 )
 
 func (osFS) Access(name string) error {
-	// The effective user, as for every other call; the real one may be another.
-	err := unix.Faccessat(unix.AT_FDCWD, name, unix.R_OK|unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+	// The slash lets it fail for what is no directory. The effective user counts for every other call too.
+	err := unix.Faccessat(unix.AT_FDCWD, name+"/", unix.R_OK|unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 	if err == nil {
 		return nil
 	}

@@ -32,9 +32,10 @@
 //
 // # Left out
 //
-// Symbolic and hard links, renaming from one directory to another, the umask, other users (a file without the owner's
-// write bit cannot be opened for writing, all else is allowed), locks (nobody else is there), times, zeros or old blocks
-// in place of unsynced content, a Sync that fails and drops what it was to write. A Disk is not for concurrent use.
+// Symbolic and hard links (so ".." is resolved in the text of a path), renaming from one directory to another, the
+// umask, other users (a file without the owner's write bit cannot be opened for writing, all else is allowed), locks
+// (nobody else is there), times, zeros or old blocks in place of unsynced content, a Sync that fails and drops
+// what it was to write. A Disk is not for concurrent use.
 package crashdisk
 
 import (
@@ -66,7 +67,8 @@ const (
 type Disk struct {
 	root     *node
 	steps    int
-	last     string // the last step, in words
+	lastOp   string
+	lastName string
 	faultAt  int
 	faultErr error // ErrCrashed: a crash
 	crashed  bool
@@ -87,7 +89,7 @@ func (d *Disk) CrashAt(step int) { d.FailAt(step, ErrCrashed) }
 func (d *Disk) Steps() int { return d.steps }
 
 // LastStep returns the last step as text such as "rename /d1/a.tmp", for the message of a failed test.
-func (d *Disk) LastStep() string { return d.last }
+func (d *Disk) LastStep() string { return d.lastOp + " " + d.lastName }
 
 // Kill returns the disk as the next process finds it when this one is killed.
 func (d *Disk) Kill() *Disk { return &Disk{root: d.root.clone()} }
@@ -103,7 +105,7 @@ func (d *Disk) step(op, name string) error {
 		return ErrCrashed
 	}
 	d.steps++
-	d.last = op + " " + name
+	d.lastOp, d.lastName = op, name
 	if d.steps != d.faultAt {
 		return nil
 	}
@@ -245,10 +247,14 @@ func (d *Disk) Rename(oldName, newName string) error {
 		newDir, target, err = d.lookup(newName)
 		switch {
 		case err != nil:
-		case oldDir != newDir:
-			err = syscall.EXDEV
+		case oldDir == nil:
+			err = syscall.EBUSY
 		case target != nil && target.isDir():
 			err = syscall.EEXIST
+		case target != nil && n.isDir():
+			err = syscall.ENOTDIR
+		case oldDir != newDir:
+			err = syscall.EXDEV
 		default:
 			err = d.step("rename", oldName)
 		}
@@ -263,9 +269,12 @@ func (d *Disk) Rename(oldName, newName string) error {
 func (d *Disk) Remove(name string) error {
 	dir, n, err := d.existing(name)
 	if err == nil {
-		if len(n.entries) > 0 {
+		switch {
+		case dir == nil:
+			err = syscall.EBUSY
+		case len(n.entries) > 0:
 			err = syscall.ENOTEMPTY
-		} else {
+		default:
 			err = d.step("remove", name)
 		}
 	}
@@ -320,7 +329,7 @@ type file struct {
 // step counts a step on the open file.
 func (f *file) step(op string) error {
 	err := fs.ErrClosed
-	if !f.closed {
+	if !f.closed || f.disk.crashed {
 		err = f.disk.step(op, f.name)
 	}
 	if err != nil {
@@ -330,12 +339,12 @@ func (f *file) step(op string) error {
 }
 
 func (f *file) Write(b []byte) (int, error) {
-	crashed := f.disk.crashed
+	dead := f.closed || f.disk.crashed
 	err := f.step("write")
-	if err != nil {
-		if f.closed || crashed {
-			return 0, err
-		}
+	switch {
+	case dead:
+		return 0, err
+	case err != nil:
 		b = b[:len(b)/2]
 	}
 	f.node.data = append(f.node.data, b...)
