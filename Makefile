@@ -1,0 +1,52 @@
+# What there is to do here; `make help` lists it.
+GO      ?= go
+TAGS    := urfave_cli_no_docs
+PKG     ?= ./...
+FUZZTIME ?= 10s
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test lint fuzz cover bench interop docs clean
+
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build the static binary bin/kstorage.
+	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '-s -w' -o bin/ ./cmd/...
+
+run: build ## Format a standalone node under ./data, without a cluster id, and show it.
+	bin/kstorage format --config examples/standalone.properties --standalone --ignore-formatted
+	bin/kstorage info --config examples/standalone.properties
+	@echo "Look into it:  bin/kstorage dump data/__cluster_metadata-0/*.checkpoint"
+	@echo "Begin anew:    rm -r data"
+
+test: ## Run all tests that need only Go; RACE=1 with the race detector (needs a C compiler).
+	$(GO) test $(if $(RACE),-race) -tags $(TAGS) $(PKG)
+
+lint: ## Check format, vet and staticcheck.
+	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted as gofmt does:"; echo "$$out"; exit 1; }
+	$(GO) vet -tags $(TAGS) ./...
+	$(GO) vet -tags $(TAGS),interop ./interop/...
+	$(GO) tool staticcheck -tags $(TAGS),interop ./...
+
+fuzz: ## Run each fuzz target for FUZZTIME (10s).
+	@$(GO) list -f '{{.ImportPath}}' ./... | while read -r pkg; do \
+	  $(GO) test -list '^Fuzz' "$$pkg" | grep '^Fuzz' | while read -r target; do \
+	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$pkg" </dev/null || exit 1; \
+	  done || exit 1; \
+	done
+
+cover: ## Show how much of each package the tests reach.
+	$(GO) test -tags $(TAGS) -coverpkg ./... -coverprofile coverage.out ./...
+	$(GO) tool cover -func coverage.out | tail -1
+
+bench: ## Run the benchmarks.
+	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchmem ./...
+
+interop: ## Test against real Apache Kafka; needs Java 17 or newer and Maven.
+	$(GO) test -tags $(TAGS),interop -count=1 -timeout 30m ./interop/...
+
+docs: ## Write the texts that are made from the code: docs/cli.md.
+	$(GO) test -tags $(TAGS) ./cmd/kstorage -run TestDocs -update
+
+clean: ## Remove what was built.
+	rm -rf bin coverage.out
