@@ -87,8 +87,14 @@ func (o *Output) encode(w io.Writer, document any) error {
 	return err
 }
 
+// ErrReported is the failure of a command that has said what is wrong in its result.
+var ErrReported = errors.New("the result says what is wrong")
+
 // Fail prints err, each of the problems that it joins, and returns the exit code.
 func (o *Output) Fail(err error) int {
+	if errors.Is(err, ErrReported) {
+		return 1
+	}
 	problems := o.problems(err)
 	if o.JSON {
 		o.encode(o.stderr, struct {

@@ -85,6 +85,15 @@ type Argument struct {
 	saltedPassword secret
 }
 
+// Mechanism returns the mechanism.
+func (a Argument) Mechanism() Mechanism { return a.mechanism }
+
+// Name returns the user's name.
+func (a Argument) Name() string { return a.name }
+
+// Iterations returns the number of iterations of PBKDF2.
+func (a Argument) Iterations() int32 { return a.iterations }
+
 // secret keeps bytes from being printed. A Format method would not do: fmt calls none on what stands in a field that
 // isn't exported, and follows pointers there under some verbs. Of a func it prints the address, whatever the verb.
 type secret func() []byte
