@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"kstorage/checkpoint"
+	"kstorage/internal/config"
+)
+
+// config reads the configuration that --config names and passes its warnings on.
+func (s *session) config(ctx *urfave.Context) (*config.Config, error) {
+	conf, err := config.Load(ctx.String("config"), s.world.Env)
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	for _, w := range conf.Warnings {
+		s.out.Warn(w.String())
+	}
+	return conf, nil
+}
+
+// nodeIDFrom says where the node id stands, for errors about it.
+func nodeIDFrom(conf *config.Config) string {
+	key := "node.id"
+	if !conf.Has(key) {
+		key = "broker.id"
+	}
+	return fmt.Sprintf("%s (%s)", key, conf.Source(key))
+}
+
+// controllerEndpoint is what a controller advertises under the first controller listener.
+func controllerEndpoint(conf *config.Config) checkpoint.Endpoint {
+	e := checkpoint.Endpoint{Name: conf.ControllerListenerNames[0]}
+	if conf.IsController {
+		l := conf.AdvertisedControllerListeners[0]
+		e.Host, e.Port = l.Host, uint16(l.Port)
+	}
+	return e
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"kstorage/features"
+	"kstorage/internal/cli"
+)
+
+func (s *session) versionCommand() *urfave.Command {
+	return s.command(&urfave.Command{
+		Name: "version", Category: own,
+		Usage:     "Print the version of this program.",
+		UsageText: "kstorage version",
+		Description: `Example:
+  kstorage version --json`,
+	}, (*session).version)
+}
+
+func (s *session) version(*urfave.Context) error {
+	version := "(devel)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		version = info.Main.Version
+	}
+	return s.out.Result(struct {
+		cli.Document
+		Program         string `json:"program"`
+		ProgramVersion  string `json:"programVersion"`
+		Go              string `json:"go"`
+		MetadataVersion string `json:"latestMetadataVersion"`
+	}{s.out.Document(), program, version, runtime.Version(), features.LatestProduction.String()},
+		fmt.Sprintf("%s %s (metadata.version up to %s, %s)\n", program, version, features.LatestProduction, runtime.Version()))
+}
