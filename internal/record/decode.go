@@ -7,8 +7,8 @@ import (
 	"math/bits"
 )
 
-// frameVersion begins the value of each metadata record.
-const frameVersion = 1
+// FrameVersion begins the value of each metadata record.
+const FrameVersion = 1
 
 // maxTextBytes is the longest string of Kafka's protocol.
 const maxTextBytes = math.MaxInt16
@@ -23,10 +23,9 @@ type CorruptError struct {
 func (e *CorruptError) Error() string { return fmt.Sprintf("byte %d: %s", e.Offset, e.Reason) }
 
 // Decoder decodes records one after the other into memory that it uses again: a record is valid
-// until the next call. The zero value is ready. It must not be copied.
+// until the next call. The zero value is ready.
 type Decoder struct {
-	free []Value // what is left of the newest piece of memory
-	size int     // of that piece
+	memory []Value // the newest piece; the record has its front, up to len
 }
 
 // Decode decodes the value of a metadata record. The record refers to value.
@@ -40,8 +39,8 @@ func DecodeControl(key, value []byte) (Record, error) { return new(Decoder).Deco
 // Decode is the function Decode, but the record is valid only until the next call.
 func (d *Decoder) Decode(value []byte) (Record, error) {
 	c := cursor{data: value}
-	if frame := c.uvarint(); c.err == nil && frame != frameVersion {
-		c.failAt(0, "frame version %d, a metadata record has %d", frame, frameVersion)
+	if frame := c.uvarint(); c.err == nil && frame != FrameVersion {
+		c.failAt(0, "frame version %d, a metadata record has %d", frame, FrameVersion)
 	}
 	key, version := c.uvarint(), c.uvarint()
 	if c.err != nil {
@@ -84,7 +83,7 @@ func (d *Decoder) DecodeControl(key, value []byte) (Record, error) {
 }
 
 func (d *Decoder) decode(c *cursor, m *Message, version int16) (Record, error) {
-	d.reset()
+	d.memory = d.memory[:0]
 	r := Record{Message: m, Version: version}
 	r.Row = Row{m.Fields, d.values(c, m.Fields, min(version, m.Latest))}
 	if c.err == nil && c.pos < len(c.data) {
@@ -96,18 +95,16 @@ func (d *Decoder) decode(c *cursor, m *Message, version int16) (Record, error) {
 	return r, nil
 }
 
-// reset takes back the memory of the last record.
-func (d *Decoder) reset() { d.free = d.free[:0] }
-
-// take returns n values. They may hold old content.
+// take returns n values, which may hold old content. When the piece of memory is used up, a larger one takes its place;
+// what was taken before keeps the old one.
 func (d *Decoder) take(n int) []Value {
-	if cap(d.free)-len(d.free) < n {
-		d.size = max(2*d.size, n, 32)
-		d.free = make([]Value, 0, d.size)
+	start := len(d.memory)
+	if cap(d.memory)-start < n {
+		d.memory = make([]Value, 0, max(2*cap(d.memory), n))
+		start = 0
 	}
-	start := len(d.free)
-	d.free = d.free[:start+n]
-	return d.free[start : start+n : start+n]
+	d.memory = d.memory[:start+n]
+	return d.memory[start : start+n : start+n]
 }
 
 // values decodes a struct: fields in line, then tagged fields.

@@ -23,7 +23,7 @@ func (e *RecordError) Error() string {
 // does not fit; of such a record too it appends what there is, so that a text too long shows when it is decoded.
 func (r Record) AppendValue(dst []byte) ([]byte, error) {
 	if !r.Message.Control {
-		dst = append(dst, frameVersion)
+		dst = append(dst, FrameVersion)
 		dst = binary.AppendUvarint(dst, uint64(r.Message.Key))
 		dst = binary.AppendUvarint(dst, uint64(r.Version))
 	}
