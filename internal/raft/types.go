@@ -66,3 +66,9 @@ type Voter struct {
 	MinKRaftVersion int16
 	MaxKRaftVersion int16
 }
+
+// noReplica is the key that names nobody.
+var noReplica = ReplicaKey{NodeID: None}
+
+// zeroSnapshot is the id of the zero checkpoint, which the formatter writes.
+var zeroSnapshot = SnapshotID{}
