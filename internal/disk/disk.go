@@ -17,12 +17,14 @@ import (
 // *os.LinkError, as those of package os.
 type FS interface {
 	ReadFile(name string) ([]byte, error)
-	Open(name string) (io.ReadCloser, error)
+	Open(name string) (Reader, error)
 	Stat(name string) (fs.FileInfo, error)
 	ReadDir(name string) ([]fs.DirEntry, error)
 	MkdirAll(name string, perm fs.FileMode) error
 	// Create makes an empty file for writing; one that exists is emptied and keeps its mode.
 	Create(name string, perm fs.FileMode) (File, error)
+	// OpenAppend opens a file that exists for writing at its end.
+	OpenAppend(name string) (File, error)
 	Rename(oldName, newName string) error
 	Remove(name string) error
 	// SyncDir makes the entries of a directory durable: files created in it, renamed in it
@@ -36,12 +38,23 @@ type FS interface {
 	Lock(name string) (release func(), err error)
 }
 
-// File is an open file that is being written.
+// Reader is a file that is open for reading.
+type Reader interface {
+	io.ReadCloser
+	io.ReaderAt
+}
+
+// File is an open file that is being written. What has been written may be read while more is.
 type File interface {
-	io.Writer
+	io.Writer // at the end of the file
+	io.ReaderAt
 	Chmod(perm fs.FileMode) error
-	// Sync makes what was written durable. The file's name is made so by FS.SyncDir.
+	// Truncate cuts the file to size bytes, which it must have.
+	Truncate(size int64) error
+	// Sync makes what was done to the file durable. The file's name is made so by FS.SyncDir.
 	Sync() error
+	// SyncData is Sync, but leaves out what reading the content does not need: mode and times.
+	SyncData() error
 	Close() error
 }
 
@@ -51,15 +64,16 @@ var OS FS = osFS{}
 type osFS struct{}
 
 func (osFS) ReadFile(name string) ([]byte, error)       { return os.ReadFile(name) }
-func (osFS) Open(name string) (io.ReadCloser, error)    { return os.Open(name) }
+func (osFS) Open(name string) (Reader, error)           { return os.Open(name) }
 func (osFS) Stat(name string) (fs.FileInfo, error)      { return os.Stat(name) }
 func (osFS) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) }
 func (osFS) MkdirAll(name string, perm fs.FileMode) error {
 	return os.MkdirAll(name, perm)
 }
 func (osFS) Create(name string, perm fs.FileMode) (File, error) {
-	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
+	return openFile(name, os.O_CREATE|os.O_TRUNC, perm)
 }
+func (osFS) OpenAppend(name string) (File, error) { return openFile(name, 0, 0) }
 func (osFS) Rename(oldName, newName string) error { return os.Rename(oldName, newName) }
 func (osFS) Remove(name string) error             { return os.Remove(name) }
 
@@ -70,6 +84,17 @@ func (osFS) SyncDir(name string) error {
 	}
 	defer d.Close()
 	return d.Sync()
+}
+
+// osFile adds SyncData to a file.
+type osFile struct{ *os.File }
+
+func openFile(name string, flags int, perm fs.FileMode) (File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|flags, perm)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
 }
 
 // Temp writes a file whose content is durable but whose name is not: after a crash the file may be gone or

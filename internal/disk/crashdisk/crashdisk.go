@@ -4,8 +4,8 @@
 // # Steps
 //
 // Each operation that changes the disk or makes a change durable is a step; steps have the numbers 1, 2, …
-// in the order of the calls: Create, Write, Chmod, Sync, Close, Rename, Remove, SyncDir, and MkdirAll once for each
-// directory that it makes. Reading, Stat, Access and Lock are no steps, nor is a call that the state of the disk
+// in the order of the calls: Create, Write, Truncate, Chmod, Sync, SyncData, Close, Rename, Remove, SyncDir, and
+// MkdirAll once for each directory that it makes. Reading, OpenAppend, Stat, Access and Lock are no steps, nor is a call that the state of the disk
 // refuses. So a test runs its program once, asks for Steps, and then runs it again with a fault at each of them:
 //
 //	FailAt   the step returns an error, as the system would, and does nothing; a Write has written the first half.
@@ -19,8 +19,9 @@
 // Kill gives the disk after the death of the process alone: all that was done is there; what was not synced
 // still is not. Restart gives the disk that the machine may find after a loss of power. What survives is chosen:
 //
-//   - The content of a file that was synced is there. Of what was done to it since (emptied by Create, then written) a
-//     prefix is there, which may end within a write. A file that was never synced may so be empty.
+//   - The content of a file that was synced is there. Of what was done to it since (written, emptied by Create, cut by
+//     Truncate) a prefix is there, which may end within a write. A file that was never synced may so be empty. Zero
+//     bytes may stand in the place of some of the rest.
 //   - The changes of a directory's entries (a file or directory created, renamed or removed) are
 //     durable once SyncDir of that directory has run. Of those since, a prefix is there: they reach the disk in order,
 //     but each directory for itself. A rename is there as a whole or not at all. What lies in a directory whose own
@@ -34,14 +35,13 @@
 //
 // Symbolic and hard links (so ".." is resolved in the text of a path), renaming from one directory to another, the
 // umask, other users (a file without the owner's write bit cannot be opened for writing, all else is allowed), locks
-// (nobody else is there), times, zeros or old blocks in place of unsynced content, a Sync that fails and drops
-// what it was to write. A Disk is not for concurrent use.
+// (nobody else is there), times, old blocks in place of unsynced content, content that is lost in front of some that
+// is not, a Sync that fails and drops what it was to write. A Disk is not for concurrent use.
 package crashdisk
 
 import (
 	"bytes"
 	"errors"
-	"io"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -150,6 +150,28 @@ func pathError(op, name string, err error) error {
 }
 
 func (d *Disk) ReadFile(name string) ([]byte, error) {
+	n, err := d.openable(name)
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Clone(n.data), nil
+}
+
+func (d *Disk) Open(name string) (disk.Reader, error) {
+	n, err := d.openable(name)
+	if err != nil {
+		return nil, err
+	}
+	return reader{bytes.NewReader(n.data)}, nil
+}
+
+// reader reads the content that a file had when it was opened.
+type reader struct{ *bytes.Reader }
+
+func (reader) Close() error { return nil }
+
+// openable returns the file name.
+func (d *Disk) openable(name string) (*node, error) {
 	_, n, err := d.existing(name)
 	if err == nil && n.isDir() {
 		err = syscall.EISDIR
@@ -157,15 +179,7 @@ func (d *Disk) ReadFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, pathError("open", name, err)
 	}
-	return bytes.Clone(n.data), nil
-}
-
-func (d *Disk) Open(name string) (io.ReadCloser, error) {
-	b, err := d.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	return io.NopCloser(bytes.NewReader(b)), nil
+	return n, nil
 }
 
 func (d *Disk) Stat(name string) (fs.FileInfo, error) {
@@ -236,7 +250,18 @@ func (d *Disk) Create(name string, perm fs.FileMode) (disk.File, error) {
 		n = &node{mode: perm.Perm()}
 		dir.change(change{name: path.Base(clean(name)), node: n})
 	}
-	n.data, n.emptied = nil, true
+	n.cut(0)
+	return &file{d, n, name, false}, nil
+}
+
+func (d *Disk) OpenAppend(name string) (disk.File, error) {
+	n, err := d.openable(name)
+	if err != nil {
+		return nil, err
+	}
+	if n.mode&0o200 == 0 {
+		return nil, pathError("open", name, syscall.EACCES)
+	}
 	return &file{d, n, name, false}, nil
 }
 
@@ -359,11 +384,32 @@ func (f *file) Chmod(perm fs.FileMode) error {
 	return nil
 }
 
-func (f *file) Sync() error {
-	if err := f.step("sync"); err != nil {
+func (f *file) ReadAt(b []byte, offset int64) (int, error) {
+	switch {
+	case f.disk.crashed:
+		return 0, pathError("read", f.name, ErrCrashed)
+	case f.closed:
+		return 0, pathError("read", f.name, fs.ErrClosed)
+	}
+	return bytes.NewReader(f.node.data).ReadAt(b, offset)
+}
+
+func (f *file) Truncate(size int64) error {
+	if err := f.step("truncate"); err != nil {
 		return err
 	}
-	f.node.synced, f.node.emptied = slices.Clip(f.node.data), false
+	f.node.cut(int(size))
+	return nil
+}
+
+func (f *file) Sync() error     { return f.sync("sync") }
+func (f *file) SyncData() error { return f.sync("syncdata") }
+
+func (f *file) sync(op string) error {
+	if err := f.step(op); err != nil {
+		return err
+	}
+	f.node.sync()
 	return nil
 }
 

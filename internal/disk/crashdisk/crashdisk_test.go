@@ -18,7 +18,7 @@ import (
 
 const seeds = 200 // of Restart; among them the two extremes
 
-// content returns what a file holds, or "none" if there is no such file.
+// content returns what a file holds, with 0 for zero bytes, or "none" if there is no such file.
 func content(d *Disk, name string) string {
 	b, err := d.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -27,7 +27,7 @@ func content(d *Disk, name string) string {
 	if err != nil {
 		return err.Error()
 	}
-	return string(b)
+	return strings.ReplaceAll(string(b), "\x00", "0")
 }
 
 // outcomes restarts the disk with many seeds and counts what see finds.
@@ -39,8 +39,9 @@ func outcomes(d *Disk, see func(*Disk) string) map[string]int {
 	return found
 }
 
-// script runs steps on a new disk: "mkdir d", "create d/a", "write d/a text", "sync d/a", "close d/a",
-// "rename d/a d/b", "remove d/a", "syncdir d". It ends at the first error.
+// script runs steps on a new disk: "mkdir d", "create d/a", "append d/a", "write d/a text", "cut d/a x" (to one byte for
+// each of the text), "sync d/a", "syncdata d/a", "close d/a", "rename d/a d/b", "remove d/a", "syncdir d". It ends at the
+// first error.
 func script(d *Disk, text string) error {
 	files := map[string]disk.File{}
 	for line := range strings.SplitSeq(text, "; ") {
@@ -51,6 +52,12 @@ func script(d *Disk, text string) error {
 			err = d.MkdirAll(f[1], 0o755)
 		case "create":
 			files[f[1]], err = d.Create(f[1], 0o644)
+		case "append":
+			files[f[1]], err = d.OpenAppend(f[1])
+		case "cut":
+			err = files[f[1]].Truncate(int64(len(f[2])))
+		case "syncdata":
+			err = files[f[1]].SyncData()
 		case "write":
 			_, err = files[f[1]].Write([]byte(f[2]))
 		case "sync":
@@ -80,21 +87,28 @@ func TestRestart(t *testing.T) {
 		want         []string // all that may be found
 		lost, kept   string   // what is found at the extremes
 	}{
-		{"neither synced", "create a; write a xy", "a", []string{"none", "", "x", "xy"}, "none", "xy"},
-		{"only the name synced", "create a; write a xy; syncdir .", "a", []string{"", "x", "xy"}, "", "xy"},
+		{"neither synced", "create a; write a xy", "a", []string{"none", "", "x", "xy", "0", "00", "x0"}, "none", "xy"},
+		{"only the name synced", "create a; write a xy; syncdir .", "a", []string{"", "x", "xy", "0", "00", "x0"}, "", "xy"},
 		{"only the content synced", "create a; write a xy; sync a", "a", []string{"none", "xy"}, "none", "xy"},
 		{"both synced", "create a; write a xy; sync a; syncdir .", "a", []string{"xy"}, "xy", "xy"},
-		{"written to after the sync", "create a; write a x; sync a; syncdir .; write a yz", "a", []string{"x", "xy", "xyz"}, "x", "xyz"},
-		{"two writes are torn in order", "create a; syncdir .; write a xy; write a z", "a", []string{"", "x", "xy", "xyz"}, "", "xyz"},
+		{"written to after the sync", "create a; write a x; sync a; syncdir .; write a yz", "a", []string{"x", "xy", "xyz", "x0", "x00", "xy0"}, "x", "xyz"},
+		{"two writes are torn in order", "create a; syncdir .; write a xy; write a z", "a", []string{"", "x", "xy", "xyz", "0", "00", "000", "x0", "x00", "xy0"}, "", "xyz"},
 		{"emptied", "create a; write a xy; sync a; syncdir .; create a", "a", []string{"xy", ""}, "xy", ""},
-		{"emptied and written anew", "create a; write a xy; sync a; syncdir .; create a; write a 1", "a", []string{"xy", "", "1"}, "xy", "1"},
+		{"emptied and written anew", "create a; write a xy; sync a; syncdir .; create a; write a 1", "a", []string{"xy", "", "1", "0"}, "xy", "1"},
 		{"emptied, written anew, synced", "create a; write a xy; sync a; syncdir .; create a; write a 1; sync a", "a", []string{"1"}, "1", "1"},
+		{"cut", "create a; write a xyz; sync a; syncdir .; cut a x", "a", []string{"xyz", "x"}, "xyz", "x"},
+		{"cut, synced", "create a; write a xyz; sync a; syncdir .; cut a x; syncdata a", "a", []string{"x"}, "x", "x"},
+		{"cut and written to", "create a; write a xyz; sync a; syncdir .; cut a x; write a 12", "a", []string{"xyz", "x", "x1", "x12", "x0", "x00", "x10"}, "xyz", "x12"},
+		{"written to, cut, written to", "create a; write a x; sync a; syncdir .; write a yz; cut a xy; write a 1", "a",
+			[]string{"x", "xy", "xyz", "xy1", "x0", "x00", "xy0"}, "x", "xy1"},
+		{"cut twice", "create a; write a xyz; sync a; syncdir .; cut a xy; cut a x", "a", []string{"xyz", "xy", "x"}, "xyz", "x"},
+		{"reopened, written to after the sync", "create a; write a x; close a; append a; syncdata a; syncdir .; write a y", "a", []string{"x", "xy", "x0"}, "x", "xy"},
 		{"removed", "create a; sync a; syncdir .; remove a", "a", []string{"", "none"}, "", "none"},
 		{"removed, synced", "create a; sync a; syncdir .; remove a; syncdir .", "a", []string{"none"}, "none", "none"},
 		{"the folder is not synced in its parent", "mkdir d; create d/a; write d/a x; sync d/a; syncdir d", "d/a", []string{"none", "x"}, "none", "x"},
 		{"nor is its parent", "mkdir d/e; create d/e/a; write d/e/a x; sync d/e/a; syncdir d/e; syncdir d", "d/e/a", []string{"none", "x"}, "none", "x"},
 		{"all folders are synced", "mkdir d/e; create d/e/a; write d/e/a x; sync d/e/a; syncdir d/e; syncdir d; syncdir .", "d/e/a", []string{"x"}, "x", "x"},
-		{"a folder's sync makes no content durable", "mkdir d; create d/a; write d/a x; syncdir d; syncdir .", "d/a", []string{"", "x"}, "", "x"},
+		{"a folder's sync makes no content durable", "mkdir d; create d/a; write d/a x; syncdir d; syncdir .", "d/a", []string{"", "x", "0"}, "", "x"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -333,22 +347,26 @@ func TestNothingWorksAfterACrash(t *testing.T) {
 	}
 	d.CrashAt(2)
 	calls := map[string]func() error{
-		"MkdirAll": func() error { return d.MkdirAll("b", 0o755) },
-		"exists":   func() error { return d.MkdirAll(".", 0o755) },
-		"Create":   func() error { _, err := d.Create("b", 0o644); return err },
-		"Rename":   func() error { return d.Rename("a", "b") },
-		"Remove":   func() error { return d.Remove("a") },
-		"SyncDir":  func() error { return d.SyncDir(".") },
-		"Write":    func() error { _, err := f.Write([]byte("x")); return err },
-		"Chmod":    func() error { return f.Chmod(0o400) },
-		"Sync":     f.Sync,
-		"Close":    f.Close,
-		"ReadFile": func() error { _, err := d.ReadFile("a"); return err },
-		"Open":     func() error { _, err := d.Open("a"); return err },
-		"Stat":     func() error { _, err := d.Stat("a"); return err },
-		"ReadDir":  func() error { _, err := d.ReadDir("."); return err },
-		"Access":   func() error { return d.Access(".") },
-		"Lock":     func() error { _, err := d.Lock("a"); return err },
+		"MkdirAll":   func() error { return d.MkdirAll("b", 0o755) },
+		"exists":     func() error { return d.MkdirAll(".", 0o755) },
+		"Create":     func() error { _, err := d.Create("b", 0o644); return err },
+		"Rename":     func() error { return d.Rename("a", "b") },
+		"Remove":     func() error { return d.Remove("a") },
+		"SyncDir":    func() error { return d.SyncDir(".") },
+		"OpenAppend": func() error { _, err := d.OpenAppend("a"); return err },
+		"ReadAt":     func() error { _, err := f.ReadAt(make([]byte, 1), 0); return err },
+		"Truncate":   func() error { return f.Truncate(0) },
+		"SyncData":   f.SyncData,
+		"Write":      func() error { _, err := f.Write([]byte("x")); return err },
+		"Chmod":      func() error { return f.Chmod(0o400) },
+		"Sync":       f.Sync,
+		"Close":      f.Close,
+		"ReadFile":   func() error { _, err := d.ReadFile("a"); return err },
+		"Open":       func() error { _, err := d.Open("a"); return err },
+		"Stat":       func() error { _, err := d.Stat("a"); return err },
+		"ReadDir":    func() error { _, err := d.ReadDir("."); return err },
+		"Access":     func() error { return d.Access(".") },
+		"Lock":       func() error { _, err := d.Lock("a"); return err },
 	}
 	if err := d.MkdirAll("c", 0o755); !errors.Is(err, ErrCrashed) || d.LastStep() != "mkdir /c" {
 		t.Fatalf("the crash: %v at %s", err, d.LastStep())
@@ -377,6 +395,12 @@ func TestReadOnlyFile(t *testing.T) {
 	}
 	if _, err := d.Create("a", 0o644); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("Create over a read-only file: %v", err)
+	}
+	if _, err := d.OpenAppend("a"); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("OpenAppend of a read-only file: %v", err)
+	}
+	if _, err := f.ReadAt(make([]byte, 1), 0); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("ReadAt of a closed file: %v", err)
 	}
 	if err := f.Close(); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("second Close: %v", err)
@@ -416,7 +440,26 @@ func TestLikeTheOperatingSystem(t *testing.T) {
 				}
 				defer r.Close()
 				b, err := io.ReadAll(r)
-				return string(b), err
+				at := make([]byte, 2)
+				n, atErr := r.ReadAt(at, 1)
+				return fmt.Sprint(string(b), at[:n], atErr == io.EOF), err
+			},
+			func(d disk.FS, p, q string) (any, error) { // cut by a byte, written to, read
+				f, err := d.OpenAppend(p)
+				if err != nil {
+					return nil, err
+				}
+				info, err := d.Stat(p)
+				if err != nil {
+					return nil, err
+				}
+				size := max(0, info.Size()-1)
+				_, writeErr := f.Write([]byte("xy"))
+				err = errors.Join(f.Truncate(size), writeErr)
+				_, writeErr = f.Write([]byte("z"))
+				at := make([]byte, 9)
+				n, atErr := f.ReadAt(at, size/2)
+				return fmt.Sprint(at[:n], atErr == io.EOF), errors.Join(err, writeErr, f.SyncData(), f.Close())
 			},
 			func(d disk.FS, p, q string) (any, error) {
 				info, err := d.Stat(p)

@@ -13,15 +13,32 @@ type node struct {
 	mode fs.FileMode
 
 	// A file. Content is only appended to, and never changed in place, so nodes may share it.
-	data    []byte
-	synced  []byte // as it was when it was last synced
-	emptied bool   // since then; if not, synced is a prefix of data
+	data  []byte
+	kept  int     // so much of data was there when it was last synced or cut
+	stale []stage // what data was before each time that it was cut since the last sync; the first one's kept is synced
 
 	// A directory.
 	entries map[string]*node
 	durable map[string]*node // as they were when they were last synced
 	pending []change         // those since then: durable with them is entries
 }
+
+// stage is a file's content before it was cut.
+type stage struct {
+	data []byte
+	kept int
+}
+
+// cut shortens a file to size bytes.
+func (n *node) cut(size int) {
+	if size == len(n.data) {
+		return
+	}
+	n.stale = append(n.stale, stage{n.data, n.kept})
+	n.data, n.kept = slices.Clip(n.data[:size]), size
+}
+
+func (n *node) sync() { n.kept, n.stale = len(n.data), nil }
 
 // change of a directory's entries: name becomes node, or is removed (nil). A rename also removes from.
 type change struct {
@@ -68,7 +85,7 @@ func (n *node) clone() *node {
 		if c, ok := copies[n]; ok {
 			return c
 		}
-		c := &node{mode: n.mode, data: slices.Clip(n.data), synced: n.synced, emptied: n.emptied}
+		c := &node{mode: n.mode, data: slices.Clip(n.data), kept: n.kept, stale: slices.Clip(n.stale)}
 		copies[n] = c
 		c.entries, c.durable = cloneMap(n.entries), cloneMap(n.durable)
 		for _, p := range n.pending {
@@ -83,7 +100,7 @@ func (n *node) clone() *node {
 func (n *node) restart(seed uint64, random *rand.Rand) *node {
 	if !n.isDir() {
 		data := slices.Clip(n.survivor(seed, random))
-		return &node{mode: n.mode, data: data, synced: data}
+		return &node{mode: n.mode, data: data, kept: len(data)}
 	}
 	entries := maps.Clone(n.durable)
 	for _, c := range n.pending[:choose(len(n.pending), seed, random)] {
@@ -97,13 +114,17 @@ func (n *node) restart(seed uint64, random *rand.Rand) *node {
 
 // survivor returns what survives of a file's content.
 func (n *node) survivor(seed uint64, random *rand.Rand) []byte {
-	if !n.emptied {
-		return n.data[:len(n.synced)+choose(len(n.data)-len(n.synced), seed, random)]
+	at := stage{n.data, n.kept}
+	if i := choose(len(n.stale), seed, random); i < len(n.stale) {
+		at = n.stale[i]
 	}
-	if seed == Lost || seed != Kept && random.IntN(4) == 0 {
-		return n.synced
+	size := at.kept + choose(len(at.data)-at.kept, seed, random)
+	lost := len(at.data) - size
+	if lost == 0 || seed == Lost || random.IntN(4) > 0 {
+		return at.data[:size]
 	}
-	return n.data[:choose(len(n.data), seed, random)]
+	// The new size came to the disk before the content.
+	return append(slices.Clip(at.data[:size]), make([]byte, 1+random.IntN(lost))...)
 }
 
 // choose returns how many of n things that happened in order survive; none and all are as likely as what

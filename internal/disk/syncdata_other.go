@@ -1,0 +1,5 @@
+//go:build !linux
+
+package disk
+
+func (f osFile) SyncData() error { return f.Sync() }
