@@ -16,7 +16,8 @@ var layers = [][]string{
 	{"cmd/kstorage", "internal/cli"},
 	{"internal/dump"},
 	{"format"},
-	{"checkpoint", "metaprops", "features", "internal/scram"},
+	{"internal/raftlog"},
+	{"checkpoint", "metaprops", "features", "internal/scram", "internal/raft"},
 	{"internal/record", "internal/config", "internal/config/javaprops"},
 	{"internal/disk", "internal/disk/crashdisk", "internal/kafkaid"},
 }

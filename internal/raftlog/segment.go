@@ -1,0 +1,206 @@
+package raftlog
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+
+	"kstorage/internal/disk"
+	"kstorage/internal/raft"
+)
+
+// Where things stand in a batch.
+const (
+	batchLengthAt    = 8  // int32, of what follows it
+	magicAt          = 16 // int8
+	crcAt            = 17 // uint32, of what is there from attributesAt on
+	attributesAt     = 21
+	lastDeltaAt      = 23 // int32
+	maxTimestampAt   = 35 // int64
+	batchHeaderBytes = 61
+)
+
+// batchTime is the timestamp of a batch, which all its records share.
+func batchTime(batch []byte) int64 { return int64(binary.BigEndian.Uint64(batch[maxTimestampAt:])) }
+
+// indexInterval is how far apart, at least, the batches of a segment's index are. Kafka's index has as many.
+const indexInterval = 4096
+
+// segment is a file of the log.
+type segment struct {
+	base      raft.Offset // in its name
+	end       raft.Offset // of the batches in it
+	size      int64       // of them in bytes
+	firstTime int64       // timestamp of the first batch
+	file      disk.File
+	name      string
+	index     []indexEntry // the first batch, and then each that begins indexInterval bytes behind the last one here
+}
+
+type indexEntry struct {
+	offset   raft.Offset
+	position int64
+}
+
+const (
+	segmentSuffix = ".log"
+	offsetDigits  = 20
+)
+
+func segmentStem(base raft.Offset) string { return fmt.Sprintf("%0*d", offsetDigits, base) }
+
+// parseSegmentName returns the offset in the name of a segment.
+func parseSegmentName(name string) (raft.Offset, bool) {
+	if len(name) != offsetDigits+len(segmentSuffix) {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(name[:offsetDigits], 10, 64)
+	base := raft.Offset(n)
+	return base, err == nil && segmentStem(base)+segmentSuffix == name
+}
+
+// createSegment makes an empty segment, durably.
+func (l *Log) createSegment(base raft.Offset) (*segment, error) {
+	s := &segment{base: base, end: base, name: l.path(segmentStem(base) + segmentSuffix)}
+	var err error
+	if s.file, err = l.fs.Create(s.name, 0o644); err != nil {
+		return nil, err
+	}
+	if err := l.fs.SyncDir(l.dir); err != nil {
+		s.file.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// removeSegment removes a segment and what Kafka keeps beside it.
+func (l *Log) removeSegment(s *segment) error {
+	if err := s.file.Close(); err != nil {
+		return err
+	}
+	stem := l.path(segmentStem(s.base))
+	for _, suffix := range []string{".index", ".timeindex", ".txnindex", ".snapshot"} {
+		if err := l.fs.Remove(stem + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return l.fs.Remove(s.name)
+}
+
+// add takes note of a batch at the end of the file.
+func (s *segment) add(base, last raft.Offset, size int) {
+	if n := len(s.index); n == 0 || s.size-s.index[n-1].position >= indexInterval {
+		s.index = append(s.index, indexEntry{base, s.size})
+	}
+	s.size += int64(size)
+	s.end = last + 1
+}
+
+// floor is the position of the last batch in the index that begins at offset or in front of it.
+func (s *segment) floor(offset raft.Offset) int64 {
+	i, found := slices.BinarySearchFunc(s.index, offset, func(e indexEntry, o raft.Offset) int { return cmp.Compare(e.offset, o) })
+	if !found {
+		i--
+	}
+	return s.index[max(i, 0)].position
+}
+
+// batchHead is what a batch's header says.
+type batchHead struct {
+	base, last raft.Offset
+	size       int
+}
+
+// head reads the header at the beginning of data, which stands at position in the file. Recovery has checked the file, so an
+// error is damage that came later.
+func (s *segment) head(data []byte, position int64) (batchHead, error) {
+	if len(data) >= batchHeaderBytes {
+		h := batchHead{base: raft.Offset(binary.BigEndian.Uint64(data))}
+		h.size = batchLengthAt + 4 + int(int32(binary.BigEndian.Uint32(data[batchLengthAt:])))
+		h.last = h.base + raft.Offset(int32(binary.BigEndian.Uint32(data[lastDeltaAt:])))
+		if h.base >= s.base && h.last >= h.base && h.last < s.end && h.size >= batchHeaderBytes && int64(h.size) <= s.size-position {
+			return h, nil
+		}
+	}
+	return batchHead{}, &CorruptError{File: s.name, Offset: position, Reason: "no batch begins here, where one was"}
+}
+
+// seek returns the position of the batch with offset, and data that begins there: at least its header, and about maxBytes
+// if there are as many.
+func (s *segment) seek(offset raft.Offset, maxBytes int) (batchHead, int64, []byte, error) {
+	position := s.floor(offset)
+	// In front of the batch there are less than indexInterval bytes from there.
+	data := make([]byte, min(int64(indexInterval+max(maxBytes, batchHeaderBytes)), s.size-position))
+	if _, err := s.file.ReadAt(data, position); err != nil {
+		return batchHead{}, 0, nil, err
+	}
+	for {
+		h, err := s.head(data, position)
+		if err != nil {
+			return batchHead{}, 0, nil, err
+		}
+		if h.last >= offset {
+			return h, position, data, nil
+		}
+		data = data[min(h.size, len(data)):]
+		position += int64(h.size)
+	}
+}
+
+// read reads whole batches. The segment has r.From.
+func (s *segment) read(r raft.LogRange) ([]byte, error) {
+	first, position, data, err := s.seek(r.From, int(r.MaxBytes))
+	if err != nil {
+		return nil, err
+	}
+	if first.size > len(data) {
+		data = make([]byte, first.size)
+		_, err := s.file.ReadAt(data, position)
+		return data, err
+	}
+	size := first.size
+	for len(data)-size >= batchHeaderBytes {
+		h, err := s.head(data[size:], position+int64(size))
+		if err != nil {
+			return nil, err
+		}
+		if h.base >= r.End || size+h.size > min(len(data), int(r.MaxBytes)) {
+			break
+		}
+		size += h.size
+	}
+	return data[:size:size], nil
+}
+
+// truncate drops the batches from end on, durably. One of them begins there.
+func (s *segment) truncate(end raft.Offset) error {
+	if end >= s.end {
+		return nil
+	}
+	h, position, _, err := s.seek(end, 0)
+	if err != nil {
+		return err
+	}
+	if h.base != end {
+		return fmt.Errorf("truncate to offset %d: it is inside of the batch from %d to %d", end, h.base, h.last)
+	}
+	return s.cut(position, end)
+}
+
+// cut drops what is behind position, durably.
+func (s *segment) cut(position int64, end raft.Offset) error {
+	if err := s.file.Truncate(position); err != nil {
+		return err
+	}
+	// Not SyncData: whether that covers a size that shrinks, is said nowhere.
+	if err := s.file.Sync(); err != nil {
+		return err
+	}
+	s.size, s.end = position, end
+	s.index = slices.DeleteFunc(s.index, func(e indexEntry) bool { return e.position >= position })
+	return nil
+}

@@ -1,0 +1,227 @@
+package raftlog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"kstorage/checkpoint"
+	"kstorage/internal/disk"
+	"kstorage/internal/raft"
+)
+
+const partSuffix = checkpoint.Suffix + ".part"
+
+// SnapshotWriter writes a snapshot that has no name yet. It ends with Commit or Abort, and is not for concurrent use.
+type SnapshotWriter struct {
+	log  *Log
+	id   raft.SnapshotID
+	temp string
+	file disk.File
+	size int64
+}
+
+// CreateSnapshot begins a snapshot of the layer above, which goes on writing it while the log is used.
+func (l *Log) CreateSnapshot(id raft.SnapshotID) (*SnapshotWriter, error) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	return l.createSnapshot(id)
+}
+
+func (l *Log) createSnapshot(id raft.SnapshotID) (*SnapshotWriter, error) {
+	if err := l.broken(); err != nil {
+		return nil, err
+	}
+	// Kafka draws a random number here. What a process before us has left is gone since Open.
+	l.parts++
+	name := snapshotID(id).String()
+	temp := l.path(fmt.Sprintf("%s-%d%s", name[:len(name)-len(checkpoint.Suffix)], l.parts, partSuffix))
+	f, err := l.fs.Create(temp, 0o600)
+	if err != nil {
+		return nil, l.fail(err)
+	}
+	return &SnapshotWriter{log: l, id: id, temp: temp, file: f}, nil
+}
+
+func (w *SnapshotWriter) Write(b []byte) (int, error) {
+	if err := w.log.broken(); err != nil {
+		return 0, err
+	}
+	n, err := w.file.Write(b)
+	w.size += int64(n)
+	return n, w.log.fail(err)
+}
+
+// Commit checks the snapshot and gives it its name, durably. A *CorruptError says that it is none; it is gone then.
+func (w *SnapshotWriter) Commit() (raft.Snapshot, error) {
+	w.log.writing.Lock()
+	defer w.log.writing.Unlock()
+	return w.commit()
+}
+
+func (w *SnapshotWriter) commit() (raft.Snapshot, error) {
+	l := w.log
+	if err := l.broken(); err != nil {
+		return raft.Snapshot{}, err
+	}
+	s, err := l.checkSnapshot(w.temp, w.id, true)
+	if err != nil {
+		return raft.Snapshot{}, errors.Join(err, w.Abort())
+	}
+	final := l.SnapshotPath(w.id)
+	err = w.file.Chmod(0o400)
+	if err == nil {
+		err = w.file.Sync()
+	}
+	if err == nil {
+		err = w.file.Close()
+	}
+	if err == nil {
+		err = disk.Replace(l.fs, w.temp, final)
+	}
+	if err != nil {
+		return raft.Snapshot{}, l.fail(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i, found := slices.BinarySearchFunc(l.snapshots, w.id, compareSnapshots)
+	if !found {
+		l.snapshots = slices.Insert(l.snapshots, i, w.id)
+	}
+	return s, nil
+}
+
+// Abort removes the file.
+func (w *SnapshotWriter) Abort() error {
+	return w.log.fail(errors.Join(w.file.Close(), w.log.fs.Remove(w.temp)))
+}
+
+func compareSnapshots(a, b raft.SnapshotID) int {
+	return cmp.Or(cmp.Compare(a.EndOffset, b.EndOffset), cmp.Compare(a.Epoch, b.Epoch))
+}
+
+// WriteSnapshotChunk carries out a WriteSnapshotChunk. It panics if the chunk does not continue the one before.
+func (l *Log) WriteSnapshotChunk(c raft.WriteSnapshotChunk) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if c.Position == 0 {
+		if err := l.dropDownload(); err != nil {
+			return err
+		}
+		var err error
+		if l.download, err = l.createSnapshot(c.ID); err != nil {
+			return err
+		}
+	}
+	if l.download == nil || l.download.id != c.ID || l.download.size != c.Position {
+		panic(fmt.Sprintf("raftlog: chunk at byte %d of snapshot %v does not continue %+v", c.Position, c.ID, l.download))
+	}
+	_, err := l.download.Write(c.Bytes)
+	return err
+}
+
+// InstallSnapshot carries out an InstallSnapshot. A *CorruptError means SnapshotRejected, another error stops the node.
+func (l *Log) InstallSnapshot(id raft.SnapshotID) (raft.Snapshot, error) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	w := l.download
+	if w == nil || w.id != id {
+		panic(fmt.Sprintf("raftlog: install snapshot %v, downloaded is %+v", id, w))
+	}
+	l.download = nil
+	return w.commit()
+}
+
+// DropSnapshotChunks carries out a DropSnapshotChunks.
+func (l *Log) DropSnapshotChunks() error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	return l.dropDownload()
+}
+
+func (l *Log) dropDownload() error {
+	w := l.download
+	l.download = nil
+	if err := l.broken(); w == nil || err != nil {
+		return err
+	}
+	return w.Abort()
+}
+
+// ReadSnapshot returns bytes of a snapshot from position on: maxBytes or as many as there are.
+func (l *Log) ReadSnapshot(id raft.SnapshotID, position int64, maxBytes int32) ([]byte, error) {
+	f, err := l.OpenSnapshot(id)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := l.fs.Stat(l.SnapshotPath(id))
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, max(0, min(int64(maxBytes), info.Size()-position)))
+	if _, err := f.ReadAt(data, position); err != nil && err != io.EOF {
+		return nil, err
+	}
+	return data, nil
+}
+
+// OpenSnapshot opens a snapshot for reading.
+func (l *Log) OpenSnapshot(id raft.SnapshotID) (disk.Reader, error) {
+	if err := l.broken(); err != nil {
+		return nil, err
+	}
+	return l.fs.Open(l.SnapshotPath(id))
+}
+
+// checkSnapshot reads the header of a snapshot and, if whole, all the rest. Errors: *CorruptError, those of reading.
+func (l *Log) checkSnapshot(path string, id raft.SnapshotID, whole bool) (raft.Snapshot, error) {
+	s, err := l.readSnapshotHeader(path, id, whole)
+	if corrupt, ok := errors.AsType[*checkpoint.CorruptError](err); ok {
+		err = &CorruptError{File: corrupt.File, Offset: corrupt.Offset, Reason: corrupt.Reason}
+	}
+	return s, err
+}
+
+func (l *Log) readSnapshotHeader(path string, id raft.SnapshotID, whole bool) (raft.Snapshot, error) {
+	var info fs.FileInfo
+	f, err := l.fs.Open(path)
+	if err == nil {
+		defer f.Close()
+		info, err = l.fs.Stat(path)
+	}
+	if err != nil {
+		return raft.Snapshot{}, err
+	}
+	in, err := checkpoint.NewReader(f, path)
+	if err != nil {
+		return raft.Snapshot{}, err
+	}
+	h := in.Header
+	if h.LeaderEpoch != int32(id.Epoch) {
+		return raft.Snapshot{}, &CorruptError{File: path, Reason: fmt.Sprintf("leader epoch %d in a snapshot of epoch %d", h.LeaderEpoch, id.Epoch)}
+	}
+	if whole {
+		for _, err := range in.Records() {
+			if err != nil {
+				return raft.Snapshot{}, err
+			}
+		}
+	}
+	s := raft.Snapshot{ID: id, SizeBytes: info.Size(), LastContainedLogTime: h.LastContainedLogTime, KRaftVersion: h.KRaftVersion}
+	for _, v := range h.Voters {
+		voter := raft.Voter{
+			Key:             raft.ReplicaKey{NodeID: raft.NodeID(v.NodeID), DirectoryID: v.DirectoryID},
+			MinKRaftVersion: v.MinKRaftVersion,
+			MaxKRaftVersion: v.MaxKRaftVersion,
+		}
+		for _, e := range v.Endpoints {
+			voter.Endpoints = append(voter.Endpoints, raft.Endpoint{Listener: e.Name, Host: e.Host, Port: e.Port})
+		}
+		s.Voters = append(s.Voters, voter)
+	}
+	return s, nil
+}
