@@ -268,8 +268,13 @@ type (
 		Voters       []Voter
 	}
 
-	// Notice is something a person may want to know: a line for the log.
-	Notice struct{ Text string }
+	// Notice is something a person may want to know: a line for the log. From and Code are of an answer with a
+	// top-level error (InconsistentClusterID, say), else None and NoError.
+	Notice struct {
+		Text string
+		From NodeID
+		Code Code
+	}
 
 	// ShutdownDone ends a graceful shutdown.
 	ShutdownDone struct{}

@@ -1,0 +1,326 @@
+package raft
+
+import (
+	"fmt"
+	"slices"
+)
+
+// refusedJitterMillis spreads the early pre-votes of followers that lost their leader in the same instant: 0 to 20 ms.
+const refusedJitterMillis = 20
+
+// fetchWaitMillis is how long a leader may keep a Fetch that has nothing to tell.
+const fetchWaitMillis Millis = 500
+
+// follower fetches from the leader.
+type follower struct {
+	fetchBy Millis // a voter stands for election if no Fetch succeeds until then
+	fetched bool   // a Fetch from this leader has succeeded
+
+	// Unlike Kafka, which waits for the fetch timer: when the leader's process is gone its host refuses connections, and
+	// that can be known in a millisecond. A pre-vote, once, after a jitter, finds out whether the others see it too.
+	// It raises no epoch, so a living leader keeps its own whatever becomes of it.
+	reconnecting bool   // the connection broke, and was made anew at once
+	refused      bool   // it was refused since the last success
+	earlyAt      Millis // the jitter's end; never: no early pre-vote is due
+	earlyUsed    bool   // it was had since the last success
+
+	updateAt Millis // when to tell the leader of this node's endpoints, or to join (join.go)
+	updated  bool   // the leader has them, in this epoch (kraft.version 0)
+	download *download
+}
+
+func (c *Core) newFollower() *follower {
+	return &follower{
+		fetchBy:  c.now + c.cfg.FetchTimeoutMillis,
+		earlyAt:  never,
+		updateAt: c.now + c.updatePeriod(),
+	}
+}
+
+func (*follower) kind() Role    { return Follower }
+func (*follower) durable() bool { return true }
+
+func (f *follower) deadline(c *Core) Millis {
+	at := f.updateAt
+	if at <= c.now {
+		at = never // it waits for the connection
+	}
+	if c.mayStand() {
+		at = min(at, f.fetchBy, f.earlyAt)
+	}
+	return at
+}
+
+func (f *follower) poll(c *Core) {
+	if c.mayStand() {
+		if f.fetchBy <= c.now {
+			c.toProspective(nil)
+			return
+		}
+		if f.earlyAt <= c.now {
+			f.earlyAt, f.earlyUsed = never, true
+			c.toProspective(f)
+			return
+		}
+	}
+	leader := c.state.leaderID
+	if f.updateAt <= c.now && c.ready(leader) {
+		f.updateAt = c.now + c.updatePeriod()
+		if r := c.updateRequest(f); r != nil {
+			c.send(leader, c.defaultEndpoint(c.state.endpoints), r)
+			return // in place of a Fetch
+		}
+	}
+	switch {
+	case !c.mayFetch() || c.out.waitsFor(leader):
+	case !c.ready(leader):
+		// The leader may be gone for good; a bootstrap server knows the next one.
+		c.askBootstrap()
+	case f.download != nil:
+		c.send(leader, c.defaultEndpoint(c.state.endpoints), c.fetchSnapshotRequest(f.download))
+	default:
+		c.send(leader, c.defaultEndpoint(c.state.endpoints), c.fetchRequest())
+	}
+}
+
+// leave gives up what belongs to this leader. Another leader's snapshot of the same id has other bytes, each node
+// makes its own: a download cannot go on there.
+func (f *follower) leave(c *Core) {
+	if p, ok := c.role.(*prospective); !ok || p.early != f {
+		f.drop(c)
+	}
+}
+
+// mayFetch tells that a Fetch may be sent. Its offset acknowledges everything before it, and the leader commits by it: so all
+// that this node has appended must be on its disk. 1. It fetches from its end. 2. The leader counts it, and commits.
+// 3. Both lose power. Were its end not durable, the entry could be gone from a majority.
+func (c *Core) mayFetch() bool {
+	return c.log.synced == c.log.end && c.installing == SnapshotID{} && !c.out.fetching()
+}
+
+func (c *Core) fetchRequest() *FetchRequest {
+	return &FetchRequest{
+		ClusterID:        c.clusterID(),
+		Replica:          c.ownKey(),
+		MaxWaitMillis:    fetchWaitMillis,
+		MaxBytes:         c.cfg.FetchMaxBytes,
+		Epoch:            c.state.epoch,
+		FetchOffset:      c.log.end,
+		LastFetchedEpoch: c.log.lastEpoch(),
+		HighWatermark:    c.hw,
+	}
+}
+
+// succeeded notes that the leader lives and serves this node.
+func (f *follower) succeeded(c *Core) {
+	f.fetchBy = c.now + c.cfg.FetchTimeoutMillis
+	f.fetched = true
+	f.reconnecting, f.refused, f.earlyUsed, f.earlyAt = false, false, false, never
+}
+
+func (f *follower) fetchFailed(c *Core, o outgoing, reason SendFailure) {
+	if o.to != c.state.leaderID {
+		return
+	}
+	switch reason {
+	case Disconnected:
+		if !f.reconnecting {
+			f.reconnecting = true
+			c.out.forgive(o.to)
+		}
+	case Refused:
+		f.refused = true
+		if !f.earlyUsed && f.earlyAt == never {
+			f.earlyAt = c.now + Millis(c.cfg.Random.Int64N(refusedJitterMillis+1))
+		}
+	}
+}
+
+func (c *Core) handleFetchResponse(o outgoing, r *FetchResponse) {
+	if !c.topLevel(o, r.Code) || !c.partition(o, r.Partition, r.LeaderView) {
+		return
+	}
+	f, ok := c.role.(*follower)
+	if !ok {
+		return
+	}
+	var err error
+	switch {
+	case r.LeaderID != c.state.leaderID:
+		err = fmt.Errorf("it names node %d as the leader", r.LeaderID)
+	case r.Diverging != nil:
+		err = c.truncate(*r.Diverging)
+	case r.SnapshotID != nil:
+		err = f.beginDownload(c, *r.SnapshotID)
+	default:
+		if err = c.appendFetched(r.Batches); err == nil {
+			c.followHighWatermark(r.HighWatermark)
+		}
+	}
+	if c.done {
+		return
+	}
+	if err != nil {
+		// The fetch timer goes on: a leader that answers nonsense is replaced.
+		c.notice("the answer of node %d to a Fetch from offset %d is dropped: %v", o.to, c.log.end, err)
+		c.backOff(o.to)
+		return
+	}
+	f.succeeded(c)
+}
+
+// committed is the end of what is certainly committed: by the high watermark, and by the newest snapshot, which was made of
+// committed records and outlives a restart, which the high watermark doesn't.
+func (c *Core) committed() Offset { return max(c.hw, c.log.start, c.log.newestSnapshotEnd()) }
+
+// truncate cuts what the leader doesn't have, and never what is committed.
+func (c *Core) truncate(theirs EpochEnd) error {
+	if theirs.Epoch < 0 || theirs.EndOffset < 0 {
+		return fmt.Errorf("epoch %d ends at offset %d", theirs.Epoch, theirs.EndOffset)
+	}
+	end := c.log.truncationPoint(theirs)
+	if theirs.EndOffset < c.hw || end < c.committed() {
+		c.die("the leader %d of epoch %d says that epoch %d ends at offset %d, but this node has committed up to %d: records are lost there or here",
+			c.state.leaderID, c.state.epoch, theirs.Epoch, theirs.EndOffset, c.committed())
+		return nil
+	}
+	starts := startsBelow(c.log.epochs, end)
+	if end == c.log.end && len(starts) == len(c.log.epochs) {
+		return fmt.Errorf("epoch %d ends at offset %d, and there is nothing to cut", theirs.Epoch, theirs.EndOffset)
+	}
+	// The epoch starts first. 1. Records of epoch 3 are cut. 2. A crash before its entry went. 3. The log would stand for election
+	// as one of epoch 3, and win over logs of epoch 2 that have more.
+	c.setEpochs(starts)
+	if end < c.log.end {
+		c.log.end = end
+		c.log.synced = min(c.log.synced, end)
+		c.log.generation++
+		c.emit(TruncateLog{end})
+		c.history.truncate(end)
+		c.announceVoters()
+	}
+	return nil
+}
+
+func (c *Core) setEpochs(starts []EpochStart) {
+	c.log.epochs = starts
+	c.emit(WriteEpochStarts{starts})
+}
+
+// appendFetched appends what the leader sent, up to the first batch of a later epoch than this node is in: there the leader is
+// another one, and this node has not decided to follow it.
+func (c *Core) appendFetched(batches []Batch) error {
+	end, epoch := c.log.end, c.log.lastEpoch()
+	version := c.history.version()
+	for i, b := range batches {
+		if b.Epoch > c.state.epoch {
+			batches = batches[:i]
+			break
+		}
+		switch {
+		case b.BaseOffset != end:
+			return fmt.Errorf("a batch begins at offset %d where %d is due", b.BaseOffset, end)
+		case b.LastOffset < b.BaseOffset || b.LastOffset == NoHighWatermark:
+			return fmt.Errorf("the batch at offset %d ends at %d", b.BaseOffset, b.LastOffset)
+		case b.Epoch < epoch:
+			return fmt.Errorf("the batch at offset %d is of epoch %d, after epoch %d", b.BaseOffset, b.Epoch, epoch)
+		case b.Control != nil && Offset(len(b.Control)) != b.LastOffset-b.BaseOffset+1:
+			return fmt.Errorf("the batch from offset %d to %d has %d control records", b.BaseOffset, b.LastOffset, len(b.Control))
+		}
+		for _, r := range b.Control {
+			switch r := r.(type) {
+			case KRaftVersion:
+				version = r.Version
+			case Voters:
+				if version == 0 {
+					return fmt.Errorf("the batch at offset %d has voters under kraft.version 0", b.BaseOffset)
+				}
+			}
+		}
+		end, epoch = b.LastOffset+1, b.Epoch
+	}
+	c.append(batches...)
+	return nil
+}
+
+// append puts batches at the log's end, whoever made them.
+func (c *Core) append(batches ...Batch) {
+	if len(batches) == 0 {
+		return
+	}
+	starts := c.log.epochs
+	control := false
+	for _, b := range batches {
+		if b.BaseOffset != c.log.end {
+			c.broken("append at offset %d", b.BaseOffset)
+		}
+		if n := len(starts); n == 0 || starts[n-1].Epoch < b.Epoch {
+			// An epoch that has no record, of a leader that came to none, makes way.
+			starts = append(startsBelow(starts, b.BaseOffset), EpochStart{b.Epoch, b.BaseOffset})
+		}
+		c.log.end = b.LastOffset + 1
+		if b.Control != nil {
+			control = true
+			c.history.add(b)
+		}
+	}
+	if len(starts) != len(c.log.epochs) || len(starts) > 0 && starts[len(starts)-1] != c.log.epochs[len(starts)-1] {
+		c.setEpochs(starts)
+	}
+	c.emit(AppendLog{batches, c.log.end, c.log.generation})
+	if control {
+		c.announceVoters()
+	}
+}
+
+// followHighWatermark takes in the leader's high watermark, which it doesn't know in the beginning of its epoch.
+func (c *Core) followHighWatermark(theirs Offset) {
+	if theirs < 0 {
+		return
+	}
+	hw := min(theirs, c.log.end)
+	if hw < c.hw {
+		c.die("the leader %d of epoch %d has the high watermark %d, and this node has committed up to %d", c.state.leaderID, c.state.epoch, theirs, c.hw)
+		return
+	}
+	c.setHighWatermark(hw)
+}
+
+func (c *Core) setHighWatermark(hw Offset) {
+	if hw < c.hw || hw > c.log.end {
+		c.broken("high watermark %d", hw)
+	}
+	if hw == c.hw {
+		return
+	}
+	if s := c.log.latestSnapshot(); c.hw == Unknown && s != nil {
+		c.emit(LoadSnapshot{s.ID})
+	}
+	c.hw = hw
+	c.emit(Committed{hw})
+}
+
+func (c *Core) handleSynced(in Synced) {
+	if in.Generation != c.log.generation {
+		return // of appends that were cut
+	}
+	if in.EndOffset > c.log.end {
+		c.broken("synced up to %d", in.EndOffset)
+	}
+	c.log.synced = max(c.log.synced, in.EndOffset)
+	if l, ok := c.role.(*leader); ok {
+		l.advance(c)
+	}
+}
+
+// announceVoters tells the layer above of the latest set if it is another one, and the leader counts by it.
+func (c *Core) announceVoters() {
+	now := VotersChanged{c.history.version(), c.voters()}
+	if now.KRaftVersion != c.announcedVoters.KRaftVersion || !slices.EqualFunc(now.Voters, c.announcedVoters.Voters, sameVoter) {
+		c.announcedVoters = now
+		c.emit(now)
+	}
+	if l, ok := c.role.(*leader); ok {
+		l.votersChanged(c)
+	}
+}

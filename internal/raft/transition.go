@@ -1,0 +1,239 @@
+package raft
+
+import "slices"
+
+// quorumState is what all roles share: the facts that quorum-state keeps, and the leader's endpoints.
+type quorumState struct {
+	epoch     Epoch
+	leaderID  NodeID     // None: not known
+	endpoints []Endpoint // of the leader, if it is another node; empty: not known
+	voted     ReplicaKey // NodeID None: no vote in this epoch
+}
+
+// role is a node's state in the quorum, with its own timers. poll does what is due, and may change the role. deadline is
+// when it wants to be polled next; what it waits for may come earlier.
+type role interface {
+	kind() Role
+	// durable tells that quorum-state is written on entry. It isn't for roles that follow from the role before them.
+	durable() bool
+	poll(c *Core)
+	deadline(c *Core) Millis
+}
+
+// The legal transitions. In a higher epoch a node goes to Unattached or Follower from everywhere, and nobody goes
+// to a lower one. Candidate alone raises its epoch, and so does a Resigned node that leaves it behind.
+//
+//	from          in the same epoch                               with a higher one
+//	Unattached    Follower (the leader is found)                  Unattached, Follower
+//	              Prospective (election timer)
+//	Prospective   Follower (leader found, or the old one again)   Unattached, Follower
+//	              Unattached (rejected or timed out)              Candidate (pre-vote won: epoch + 1)
+//	Candidate     Leader (won), Prospective (timer)               Unattached, Follower
+//	              Follower, Unattached (another leader is found)
+//	Follower      Prospective (fetch timer, leader refused)       Unattached, Follower
+//	Leader        Resigned                                        Unattached, Follower
+//	Resigned      Prospective (only voter, at its start)          Unattached (election timer: epoch + 1), Follower
+var legal = map[Role]struct{ same, higher []Role }{
+	Unattached:  {[]Role{Unattached, Follower, Prospective}, []Role{Unattached, Follower}},
+	Prospective: {[]Role{Follower, Unattached}, []Role{Unattached, Follower, Candidate}},
+	Candidate:   {[]Role{Leader, Prospective, Follower, Unattached}, []Role{Unattached, Follower}},
+	Follower:    {[]Role{Prospective}, []Role{Unattached, Follower}},
+	Leader:      {[]Role{Resigned}, []Role{Unattached, Follower}},
+	Resigned:    {[]Role{Prospective}, []Role{Unattached, Follower}},
+}
+
+// become is the one place where a role changes.
+func (c *Core) become(next role, s quorumState) {
+	allowed := legal[c.role.kind()].same
+	if s.epoch > c.state.epoch {
+		allowed = legal[c.role.kind()].higher
+	}
+	if s.epoch < c.state.epoch || !slices.Contains(allowed, next.kind()) {
+		c.broken("from %v to %v of epoch %d", c.role.kind(), next.kind(), s.epoch)
+	}
+	if s.epoch == c.state.epoch {
+		if c.state.voted.NodeID != None && s.voted.NodeID != c.state.voted.NodeID && next.kind() != Leader {
+			c.broken("vote for %v becomes one for %v", c.state.voted, s.voted)
+		}
+		if c.state.leaderID != None && s.leaderID != c.state.leaderID {
+			c.broken("leader %d becomes %d", c.state.leaderID, s.leaderID)
+		}
+	}
+	old := c.role
+	c.enter(next, s)
+	switch old := old.(type) {
+	case *leader:
+		old.leave(c)
+	case *follower:
+		old.leave(c)
+	}
+}
+
+// enter makes a role the node's own. Requests under way are forgotten: their answers belong to the role that asked.
+func (c *Core) enter(next role, s quorumState) {
+	c.role, c.state = next, s
+	c.out.reset()
+	if next.durable() {
+		// Before all effects of the new role: a vote or an epoch that a peer hears of is on disk.
+		c.writeQuorumState()
+	}
+	c.announceLeader()
+}
+
+func (c *Core) writeQuorumState() {
+	q := QuorumState{
+		Version:  min(1, c.history.version()),
+		Epoch:    c.state.epoch,
+		LeaderID: c.state.leaderID,
+		Voted:    c.state.voted,
+	}
+	if q.Version == 0 {
+		// This version of the file has no place for it.
+		q.Voted = ReplicaKey{NodeID: q.Voted.NodeID}
+		q.Voters = nodeIDs(c.voters())
+	}
+	c.emit(WriteQuorumState{q})
+}
+
+// announceLeader tells the layer above when there is something new.
+func (c *Core) announceLeader() {
+	now := LeaderChanged{Epoch: c.state.epoch, LeaderID: c.state.leaderID, StartOffset: Unknown}
+	switch r := c.role.(type) {
+	case *leader:
+		now.StartOffset = r.epochStart
+	case *resigned:
+		// Unlike Kafka: the layer above hears at once that this node leads no more, not when the epoch changes.
+		now.LeaderID = None
+	}
+	if now.LeaderID != None {
+		now.Endpoint, _ = endpoint(c.leaderEndpoints(), c.cfg.DefaultListener)
+	}
+	if now != c.announced {
+		c.announced = now
+		c.emit(now)
+	}
+}
+
+// nextEpoch is the epoch after this one. Epochs are 31 bits, and a peer can name the last one.
+func (c *Core) nextEpoch() (Epoch, bool) {
+	if c.state.epoch == 1<<31-1 {
+		c.die("epoch %d is the last one: no leader can be elected any more", c.state.epoch)
+		return 0, false
+	}
+	return c.state.epoch + 1, true
+}
+
+// toUnattached goes to an epoch whose leader is not known, or has no known address. A vote in the same epoch is kept.
+func (c *Core) toUnattached(epoch Epoch, leaderID NodeID) {
+	s := quorumState{epoch: epoch, leaderID: leaderID, voted: noReplica}
+	if epoch == c.state.epoch {
+		s.voted = c.state.voted
+	}
+	c.become(&unattached{electionAt: c.remainingElection()}, s)
+}
+
+// remainingElection is the end of the election timer for a node that becomes Unattached. What is left of a timer goes on, so
+// that a stream of higher epochs doesn't put elections off for ever.
+func (c *Core) remainingElection() Millis {
+	switch r := c.role.(type) {
+	case *unattached:
+		return r.electionAt
+	case *candidate:
+		return r.electionAt
+	case *resigned:
+		return r.electionAt
+	case *prospective:
+		if !r.votes.lost() {
+			return r.electionAt
+		}
+	}
+	return c.electionTimeout()
+}
+
+// toFollower follows a leader whose endpoints are known.
+func (c *Core) toFollower(epoch Epoch, leaderID NodeID, endpoints []Endpoint) {
+	s := quorumState{epoch: epoch, leaderID: leaderID, endpoints: endpoints, voted: noReplica}
+	if epoch == c.state.epoch {
+		s.voted = c.state.voted
+	}
+	c.become(c.newFollower(), s)
+}
+
+// toProspective begins a pre-vote, in the same epoch. early is the follower that begins one before its fetch timer.
+func (c *Core) toProspective(early *follower) {
+	p := &prospective{electionAt: c.electionTimeout(), votes: c.newRound(), early: early}
+	if early != nil {
+		p.electionAt = min(p.electionAt, early.fetchBy)
+	}
+	c.become(p, c.state)
+}
+
+// toCandidate begins an election in the next epoch, with the vote for itself.
+func (c *Core) toCandidate() {
+	if epoch, ok := c.nextEpoch(); ok {
+		c.become(&candidate{electionAt: c.electionTimeout(), votes: c.newRound()},
+			quorumState{epoch: epoch, leaderID: None, voted: c.ownKey()})
+	}
+}
+
+func (c *Core) newRound() tally { return newTally(c.voters(), c.cfg.NodeID) }
+
+// learn takes in who leads an epoch, from a request or an answer. endpoints may be empty. It reports false if that
+// contradicts what this node knows: then an epoch has two leaders, or somebody is wrong about one.
+func (c *Core) learn(epoch Epoch, leaderID NodeID, endpoints []Endpoint) bool {
+	if epoch < c.state.epoch {
+		return true
+	}
+	higher := epoch > c.state.epoch
+	switch {
+	case leaderID < 0:
+		if higher {
+			c.toUnattached(epoch, None)
+		}
+		return true
+	case leaderID == c.cfg.NodeID:
+		return c.learnOwn(epoch)
+	case !higher && c.state.leaderID != None && c.state.leaderID != leaderID:
+		return false
+	}
+	if len(endpoints) == 0 {
+		endpoints = c.voterEndpoints(leaderID)
+	}
+	_, follows := c.role.(*follower)
+	_, waits := c.role.(*unattached)
+	switch {
+	case higher || c.state.leaderID == None || (waits && len(endpoints) > 0):
+		if len(endpoints) == 0 {
+			// Unlike Kafka, which throws: the leader will say where it is, or a bootstrap server.
+			if higher || c.state.leaderID == None {
+				c.toUnattached(epoch, leaderID)
+			}
+			return true
+		}
+		c.toFollower(epoch, leaderID, endpoints)
+	case follows && len(endpoints) > len(c.state.endpoints):
+		c.state.endpoints = endpoints
+		c.announceLeader()
+	}
+	return true
+}
+
+// learnOwn takes in that this node itself leads an epoch. If it doesn't know, its disk has lost that: it was elected with
+// its own vote. It must not lead again, and not vote for another: the vote that elected it stands.
+func (c *Core) learnOwn(epoch Epoch) bool {
+	if epoch == c.state.epoch {
+		if c.state.leaderID == c.cfg.NodeID {
+			return true
+		}
+		// Who voted for another or follows another cannot have led this epoch.
+		if c.state.leaderID != None || (c.state.voted.NodeID != None && c.state.voted.NodeID != c.cfg.NodeID) || c.role.kind() == Candidate {
+			return false
+		}
+	}
+	if epoch == c.state.epoch && c.role.kind() == Prospective {
+		c.vote(c.ownKey()) // its round goes on
+		return true
+	}
+	c.become(&unattached{electionAt: c.remainingElection()}, quorumState{epoch: epoch, leaderID: None, voted: c.ownKey()})
+	return true
+}
