@@ -47,7 +47,8 @@ type Core struct {
 	hw         Offset     // of the layer above: Unknown before the first one; never goes back
 	installing SnapshotID // of an InstallSnapshot under way; zero: none
 
-	recovered       *Recovered // until the first Step
+	recovered       *Recovered   // until the first Step
+	written         *QuorumState // the last one; nil: none by this process
 	announced       LeaderChanged
 	announcedVoters VotersChanged
 	shutdownBy      Millis // of a shutdown under way; never: none

@@ -92,7 +92,31 @@ func (c *Core) writeQuorumState() {
 		q.Voted = ReplicaKey{NodeID: q.Voted.NodeID}
 		q.Voters = nodeIDs(c.voters())
 	}
+	if w := c.written; w != nil && w.Version == q.Version && w.Epoch == q.Epoch && w.LeaderID == q.LeaderID && w.Voted == q.Voted {
+		return // a rejected pre-vote ends where it began
+	}
+	c.written = &q
+	// One write will do for what changes twice before anybody else can see it: a higher epoch and the vote in it, say.
+	last := len(c.effects) - 1
+	for last >= 0 && isTold(c.effects[last]) {
+		last--
+	}
+	if last >= 0 {
+		if _, ok := c.effects[last].(WriteQuorumState); ok {
+			c.effects[last] = WriteQuorumState{q}
+			return
+		}
+	}
 	c.emit(WriteQuorumState{q})
+}
+
+// isTold reports whether an effect goes to the layer above alone, and promises nothing to a peer.
+func isTold(e Effect) bool {
+	switch e.(type) {
+	case LeaderChanged, VotersChanged, Notice:
+		return true
+	}
+	return false
 }
 
 // announceLeader tells the layer above when there is something new.
@@ -222,16 +246,17 @@ func (c *Core) learn(epoch Epoch, leaderID NodeID, endpoints []Endpoint) bool {
 // its own vote. It must not lead again, and not vote for another: the vote that elected it stands.
 func (c *Core) learnOwn(epoch Epoch) bool {
 	if epoch == c.state.epoch {
-		if c.state.leaderID == c.cfg.NodeID {
+		switch {
+		case c.state.leaderID == c.cfg.NodeID:
 			return true
+		case c.state.leaderID != None || c.role.kind() == Candidate:
+			return false // who follows another, or still asks for votes, cannot have led this epoch
+		case c.state.voted.NodeID == c.cfg.NodeID:
+			return true
+		case c.state.voted.NodeID != None:
+			return false // nor who voted for another
 		}
-		// Who voted for another or follows another cannot have led this epoch.
-		if c.state.leaderID != None || (c.state.voted.NodeID != None && c.state.voted.NodeID != c.cfg.NodeID) || c.role.kind() == Candidate {
-			return false
-		}
-	}
-	if epoch == c.state.epoch && c.role.kind() == Prospective {
-		c.vote(c.ownKey()) // its round goes on
+		c.vote(c.ownKey())
 		return true
 	}
 	c.become(&unattached{electionAt: c.remainingElection()}, quorumState{epoch: epoch, leaderID: None, voted: c.ownKey()})
