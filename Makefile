@@ -3,9 +3,10 @@ GO      ?= go
 TAGS    := urfave_cli_no_docs
 PKG     ?= ./...
 FUZZTIME ?= 10s
+SEEDS   ?= 500
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint fuzz cover bench interop docs clean
+.PHONY: help build run test sim lint fuzz cover bench interop docs clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +22,10 @@ run: build ## Format a standalone node under ./data, without a cluster id, and s
 
 test: ## Run all tests that need only Go; RACE=1 with the race detector (needs a C compiler).
 	$(GO) test $(if $(RACE),-race) -tags $(TAGS) $(PKG)
+
+sim: ## Simulate SEEDS (500) runs of clusters under faults, or as many as fit into DURATION.
+	$(GO) test -c -o bin/sim.test ./internal/sim
+	cd internal/sim && ../../bin/sim.test -test.run '^TestSim$$' $(if $(DURATION),-duration=$(DURATION),-seeds=$(SEEDS))
 
 lint: ## Check format, vet and staticcheck.
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted as gofmt does:"; echo "$$out"; exit 1; }
