@@ -27,9 +27,7 @@ func (l *Log) Append(e raft.AppendLog, timestamp int64) error {
 		}
 		l.pending = append(l.pending, pending{base: b.BaseOffset, last: b.LastOffset, bytes: bytes})
 	}
-	if n := len(l.pending); n > 0 {
-		l.pending[n-1].mark = raft.Synced{EndOffset: e.EndOffset, Generation: e.Generation}
-	}
+	l.appended = raft.Synced{EndOffset: e.EndOffset, Generation: e.Generation}
 	return nil
 }
 
@@ -49,7 +47,7 @@ func (l *Log) Sync() (raft.Synced, error) {
 // flush is Sync for who holds writing.
 func (l *Log) flush() error {
 	l.mu.RLock()
-	left, err := len(l.pending), l.err
+	left, upTo, err := len(l.pending), l.appended, l.err
 	l.mu.RUnlock()
 	for err == nil && left > 0 {
 		// Append may move the list elsewhere meanwhile, but whoever takes something out of it holds writing.
@@ -60,7 +58,13 @@ func (l *Log) flush() error {
 		n, err = l.writeGroup(list)
 		left -= n
 	}
-	return l.fail(err)
+	if err != nil {
+		return l.fail(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.synced = upTo
+	return nil
 }
 
 // writeGroup writes and syncs the first batches of list and returns how many.
@@ -102,9 +106,6 @@ func (l *Log) writeGroup(list []pending) (int, error) {
 	defer l.mu.Unlock()
 	for i := range group {
 		s.add(group[i].base, group[i].last, len(group[i].bytes))
-		if group[i].mark.EndOffset > 0 {
-			l.synced = group[i].mark
-		}
 	}
 	l.pending = slices.Delete(l.pending, 0, n)
 	return n, nil

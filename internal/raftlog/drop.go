@@ -25,7 +25,7 @@ func (l *Log) truncate(end raft.Offset) error {
 	}
 	i, _ := slices.BinarySearchFunc(l.pending, end, func(b pending, o raft.Offset) int { return cmp.Compare(b.base, o) })
 	l.pending = slices.Delete(l.pending, i, len(l.pending))
-	l.synced = raft.Synced{}
+	l.appended = raft.Synced{}
 	// An end inside of a batch is not what the core meant: epochs end where batches do.
 	inside := end > l.end()
 	l.mu.Unlock()
@@ -36,7 +36,6 @@ func (l *Log) truncate(end raft.Offset) error {
 		return err
 	}
 	l.mu.Lock()
-	l.synced = raft.Synced{}
 	defer l.mu.Unlock()
 	// The last segment first: whatever a crash leaves is a log without a gap.
 	removed := false
@@ -68,7 +67,7 @@ func (l *Log) Reset(id raft.SnapshotID) error {
 func (l *Log) reset(id raft.SnapshotID) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pending, l.synced = nil, raft.Synced{}
+	l.pending, l.appended, l.synced = nil, raft.Synced{}, raft.Synced{}
 	// The last segment first: a crash then leaves the front of the log, which is behind the snapshot or agrees with it. The new
 	// segment comes when they are gone: it would not fit behind them.
 	for len(l.segments) > 0 {

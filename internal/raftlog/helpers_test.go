@@ -3,7 +3,6 @@ package raftlog
 import (
 	"bytes"
 	"fmt"
-	"testing"
 
 	"github.com/google/uuid"
 
@@ -75,7 +74,15 @@ func snapshotFor(id raft.SnapshotID, records int) raft.Snapshot {
 	}
 }
 
-func open(t testing.TB, fsys disk.FS) (*Log, raft.Recovered) {
+// tester is what testing.T and rapid.T have in common.
+type tester interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+	Errorf(string, ...any)
+}
+
+func open(t tester, fsys disk.FS) (*Log, raft.Recovered) {
 	t.Helper()
 	l, found, err := Open(fsys, testDir, small)
 	if err != nil {
@@ -84,7 +91,7 @@ func open(t testing.TB, fsys disk.FS) (*Log, raft.Recovered) {
 	return l, found
 }
 
-func must(t testing.TB, errs ...error) {
+func must(t tester, errs ...error) {
 	t.Helper()
 	for _, err := range errs {
 		if err != nil {
@@ -94,7 +101,7 @@ func must(t testing.TB, errs ...error) {
 }
 
 // appendSync appends and syncs.
-func appendSync(t testing.TB, l *Log, batches ...raft.Batch) {
+func appendSync(t tester, l *Log, batches ...raft.Batch) {
 	t.Helper()
 	must(t, l.Append(appendOf(batches...), 0))
 	if s, err := l.Sync(); err != nil || s.EndOffset != batches[len(batches)-1].LastOffset+1 {
@@ -103,7 +110,7 @@ func appendSync(t testing.TB, l *Log, batches ...raft.Batch) {
 }
 
 // readAll reads the log from an offset to its end.
-func readAll(t testing.TB, l *Log, from, end raft.Offset) []byte {
+func readAll(t tester, l *Log, from, end raft.Offset) []byte {
 	t.Helper()
 	var all []byte
 	for from < end {
@@ -130,7 +137,7 @@ func bytesOf(batches ...raft.Batch) []byte {
 }
 
 // files lists the files of the log.
-func files(t testing.TB, fsys disk.FS) (names []string) {
+func files(t tester, fsys disk.FS) (names []string) {
 	t.Helper()
 	entries, err := fsys.ReadDir(testDir)
 	if err != nil {
@@ -146,7 +153,7 @@ func files(t testing.TB, fsys disk.FS) (names []string) {
 	return names
 }
 
-func put(t testing.TB, fsys disk.FS, name string, data []byte) {
+func put(t tester, fsys disk.FS, name string, data []byte) {
 	t.Helper()
 	f, err := fsys.Create(name, 0o644)
 	if err != nil {
@@ -157,7 +164,7 @@ func put(t testing.TB, fsys disk.FS, name string, data []byte) {
 }
 
 // emptyDir is a disk with the log's directory.
-func emptyDir(t testing.TB) *crashdisk.Disk {
+func emptyDir(t tester) *crashdisk.Disk {
 	t.Helper()
 	d := crashdisk.New()
 	must(t, d.MkdirAll(testDir, 0o755), d.SyncDir("."))

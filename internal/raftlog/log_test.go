@@ -3,11 +3,14 @@ package raftlog
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
 
+	"kstorage/internal/disk"
 	"kstorage/internal/disk/crashdisk"
 	"kstorage/internal/raft"
 )
@@ -309,10 +312,77 @@ func TestDownload(t *testing.T) {
 	if got, err := l.Read(raft.LogRange{From: 30, End: 30}); err != nil || got != nil {
 		t.Errorf("read of nothing: %v, %v", got, err)
 	}
+	if _, err := l.Read(raft.LogRange{From: 1, End: 30}); err == nil || *err.(*RangeError) != (RangeError{1, 30, 30}) {
+		t.Errorf("read of what was dropped: %v", err)
+	}
 	appendSync(t, l, batch(30, 4, 1, 10))
 	_, found := open(t, d.Restart(crashdisk.Lost))
 	want := raft.Recovered{QuorumState: raft.NoQuorumState(), LogStart: 30, LogEnd: 31, Snapshots: []raft.Snapshot{s}, EpochStarts: []raft.EpochStart{{Epoch: 4, Start: 30}}}
 	if !reflect.DeepEqual(found, want) {
 		t.Errorf("recovered %+v, want %+v", found, want)
+	}
+}
+
+// A write has at most maxGroupBytes, or one batch.
+func TestGroups(t *testing.T) {
+	d := crashdisk.New()
+	l, _, err := Open(d, testDir, DefaultConfig())
+	must(t, err)
+	var batches []raft.Batch
+	for i := range 20 {
+		batches = append(batches, batch(raft.Offset(i), 1, 1, maxGroupBytes/8))
+	}
+	batches = append(batches, batch(20, 1, 1, 2*maxGroupBytes), batch(21, 1, 1, 10))
+	before := d.Steps()
+	appendSync(t, l, batches...)
+	if groups := (d.Steps() - before) / 2; groups != 5 { // 7 + 7 + 6 batches, the large one, the last one
+		t.Errorf("%d groups", groups)
+	}
+	if got := readAll(t, l, 0, 22); !bytes.Equal(got, bytesOf(batches...)) {
+		t.Error("other bytes")
+	}
+}
+
+// Appends and reads go on while another goroutine syncs.
+func TestConcurrentSync(t *testing.T) {
+	l, _, err := Open(disk.OS, filepath.Join(t.TempDir(), testDir), Config{SegmentBytes: 10000, SegmentMillis: 1 << 40})
+	must(t, err)
+	const count = 2000
+	appended := make(chan struct{}, 1)
+	done := make(chan error)
+	go func() {
+		var last raft.Synced
+		for range appended {
+			s, err := l.Sync()
+			if err != nil || s.EndOffset < last.EndOffset || s.Generation != uint64(s.EndOffset) {
+				done <- fmt.Errorf("Sync: %+v after %+v, %w", s, last, err)
+				return
+			}
+			last = s
+		}
+		_, err := l.Sync()
+		done <- err
+	}()
+	var all []raft.Batch
+	for i := range raft.Offset(count) {
+		b := batch(i, 1, 1, 50)
+		all = append(all, b)
+		must(t, l.Append(raft.AppendLog{Batches: []raft.Batch{b}, EndOffset: i + 1, Generation: uint64(i + 1)}, 0))
+		select {
+		case appended <- struct{}{}:
+		default:
+		}
+		got, err := l.Read(raft.LogRange{From: i - i%7, End: i + 1, MaxBytes: 1 << 20})
+		if err != nil || !bytes.HasPrefix(bytesOf(all[i-i%7:]...), got) || len(got) == 0 {
+			t.Fatalf("read: %d bytes, %v", len(got), err)
+		}
+	}
+	close(appended)
+	must(t, <-done, l.Close())
+	l, found, err := Open(disk.OS, l.dir, DefaultConfig())
+	must(t, err)
+	defer l.Close()
+	if got := readAll(t, l, 0, found.LogEnd); found.LogEnd != count || !bytes.Equal(got, bytesOf(all...)) {
+		t.Errorf("recovered %+v", found)
 	}
 }

@@ -102,9 +102,10 @@ type Log struct {
 	mu        sync.RWMutex // guards what follows
 	err       error        // what made the log unusable
 	start     raft.Offset
-	segments  []*segment // at least one; the last one is appended to
-	pending   []pending  // appended, not synced
-	synced    raft.Synced
+	segments  []*segment        // at least one; the last one is appended to
+	pending   []pending         // appended, not synced
+	appended  raft.Synced       // of the last AppendLog
+	synced    raft.Synced       // of the last one that is durable
 	snapshots []raft.SnapshotID // ascending
 }
 
@@ -112,7 +113,6 @@ type Log struct {
 type pending struct {
 	base, last raft.Offset
 	bytes      []byte
-	mark       raft.Synced // of an AppendLog, at its last batch
 }
 
 // fail makes the log unusable if err is one.

@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"kstorage/checkpoint"
 	"kstorage/internal/disk"
@@ -161,7 +163,9 @@ func (l *Log) scan(r *recovery, s *segment, last bool) error {
 		return err
 	}
 	defer f.Close()
-	in := record.NewBatchReader(f)
+	buffered, release := buffer(f)
+	defer release()
+	in := record.NewBatchReader(buffered)
 	for {
 		b, err := in.Next()
 		if err != nil {
@@ -333,6 +337,18 @@ func (l *Log) syncAll(*recovery) error {
 		}
 	}
 	return l.fs.SyncDir(l.dir)
+}
+
+// readers have the buffer that record.NewBatchReader wants. A start reads a few files, a simulation many small ones.
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 256<<10) }}
+
+func buffer(r io.Reader) (in *bufio.Reader, release func()) {
+	in = readers.Get().(*bufio.Reader)
+	in.Reset(r)
+	return in, func() {
+		in.Reset(nil)
+		readers.Put(in)
+	}
 }
 
 func (l *Log) repaired(format string, args ...any) {

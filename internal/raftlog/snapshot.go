@@ -196,7 +196,9 @@ func (l *Log) readSnapshotHeader(path string, id raft.SnapshotID, whole bool) (r
 	if err != nil {
 		return raft.Snapshot{}, err
 	}
-	in, err := checkpoint.NewReader(f, path)
+	buffered, release := buffer(f)
+	defer release()
+	in, err := checkpoint.NewReader(buffered, path)
 	if err != nil {
 		return raft.Snapshot{}, err
 	}
