@@ -17,6 +17,7 @@ type cluster struct {
 	cuts    [][2]NodeID
 	refuses [][2]NodeID // from, to
 	nextID  RequestID
+	mayDie  bool // a Fatal is what the test is about
 	verbose bool // shows Fetches that bring nothing
 	trace   strings.Builder
 	failed  func(format string, args ...any)
@@ -36,6 +37,7 @@ type testNode struct {
 	last   Status
 	voted  map[Epoch]ReplicaKey
 
+	leads    Epoch // the last epoch that it led
 	roleSaid string
 }
 
@@ -300,6 +302,9 @@ func (cl *cluster) carryOut(n *testNode, e Effect) {
 	case Fatal:
 		cl.say("%d: fatal: %s", n.id, e.Reason)
 		n.core = nil
+		if !cl.mayDie {
+			cl.failed("node %d: %s", n.id, e.Reason)
+		}
 	}
 }
 
@@ -447,6 +452,12 @@ func (cl *cluster) check(n *testNode, effects []Effect) {
 			}
 		}
 	}
+	if s.Role == Leader && n.leads != s.Epoch {
+		n.leads = s.Epoch
+		if err := cl.history.complete(n, effects); err != nil {
+			cl.failed("node %d becomes the leader of epoch %d: %v", n.id, s.Epoch, err)
+		}
+	}
 	for _, m := range cl.nodes {
 		if m != n && m.core != nil && m.last.Role == Leader && s.Role == Leader && m.last.Epoch == s.Epoch {
 			cl.failed("nodes %d and %d both lead epoch %d", m.id, n.id, s.Epoch)
@@ -458,13 +469,7 @@ func (cl *cluster) check(n *testNode, effects []Effect) {
 type committedLog struct{ epochs []Epoch }
 
 func (h *committedLog) commit(n *testNode, hw Offset, effects []Effect) error {
-	batches := slices.Clone(n.disk.batches)
-	for _, e := range effects { // which are not carried out yet
-		if a, ok := e.(AppendLog); ok {
-			batches = append(batches, a.Batches...)
-		}
-	}
-	for _, b := range batches {
+	for _, b := range logWith(n, effects) {
 		for o := b.BaseOffset; o <= b.LastOffset && o < hw; o++ {
 			switch {
 			case o < Offset(len(h.epochs)):
@@ -477,4 +482,37 @@ func (h *committedLog) commit(n *testNode, hw Offset, effects []Effect) error {
 		}
 	}
 	return nil
+}
+
+// complete checks that a new leader has all that was committed.
+func (h *committedLog) complete(n *testNode, effects []Effect) error {
+	end := n.disk.start
+	for _, b := range logWith(n, effects) {
+		for o := b.BaseOffset; o <= b.LastOffset; o++ {
+			if o < Offset(len(h.epochs)) && h.epochs[o] != b.Epoch {
+				return fmt.Errorf("offset %d is of epoch %d, and was committed with epoch %d", o, b.Epoch, h.epochs[o])
+			}
+		}
+		end = b.LastOffset + 1
+	}
+	if end < Offset(len(h.epochs)) {
+		return fmt.Errorf("its log ends at %d, and %d was committed", end, len(h.epochs))
+	}
+	return nil
+}
+
+// logWith is a node's log with the appends of effects that are not carried out yet.
+func logWith(n *testNode, effects []Effect) []Batch {
+	batches := slices.Clone(n.disk.batches)
+	for _, e := range effects {
+		switch e := e.(type) {
+		case AppendLog:
+			batches = append(batches, e.Batches...)
+		case ResetLog:
+			batches = nil
+		case TruncateLog:
+			batches = slices.DeleteFunc(batches, func(b Batch) bool { return b.BaseOffset >= e.EndOffset })
+		}
+	}
+	return batches
 }

@@ -220,7 +220,7 @@ func (c *Core) start(r Recovered) {
 	case q.LeaderID != None && len(c.voterEndpoints(q.LeaderID)) > 0:
 		s.endpoints = c.voterEndpoints(q.LeaderID)
 		c.enter(c.newFollower(), s)
-	case q.LeaderID == None && ours && c.isVoter():
+	case q.LeaderID == None && ours && c.electable():
 		c.enter(&candidate{electionAt: c.electionTimeout(), votes: c.newRound()}, s)
 	default:
 		c.enter(&unattached{electionAt: c.electionTimeout()}, s)
@@ -262,10 +262,20 @@ func (c *Core) ownVoter() Voter {
 	return Voter{c.ownKey(), c.cfg.Listeners, c.cfg.MinKRaftVersion, c.cfg.MaxKRaftVersion}
 }
 
-// mayStand tells that the node may ask for votes. Not while a snapshot is being installed: the log that the votes would be
+// electable tells that votes for this node count for something: it is a voter, or was one before a set that may never commit.
+//
+// Unlike Kafka, where a node that isn't in the latest set of its log never stands. 1. Of voters 1 and 2, the leader 1
+// appends its own removal, and resigns before node 2 has it. 2. Node 2 needs the vote of node 1, which refuses: its log is newer.
+// 3. Only node 1 can be elected, by the vote of node 2; it leads until its removal is committed (Ongaro's thesis, 4.2.2).
+func (c *Core) electable() bool {
+	_, offset := c.history.latest()
+	return c.isVoter() || (offset >= c.committed() && voterOf(c.history.previous(), c.ownKey()) != nil)
+}
+
+// mayStand tells that the node may ask for votes now. Not while a snapshot is being installed: the log that the votes would be
 // for is about to be another one.
 func (c *Core) mayStand() bool {
-	return c.isVoter() && c.installing == SnapshotID{} && c.shutdownBy == never
+	return c.electable() && c.installing == SnapshotID{} && c.shutdownBy == never
 }
 
 // electionTimeout returns the end of an election timeout that begins now, uniform in [t, 2t). It is at least 1 ms, so that

@@ -167,6 +167,11 @@ func (c *Core) handleFetchResponse(o outgoing, r *FetchResponse) {
 		return
 	}
 	f.succeeded(c)
+	if f.download != nil && o.to != c.state.leaderID {
+		// The leader has answered as a bootstrap server; the bytes come over its own connection, which is not ready yet. Without a
+		// pause the same question would get the same answer until it is.
+		c.backOff(o.to)
+	}
 }
 
 // committed is the end of what is certainly committed: by the high watermark, and by the newest snapshot, which was made of

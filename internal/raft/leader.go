@@ -59,7 +59,7 @@ func (c *Core) toLeader(granting []NodeID) {
 		voters, offset := c.history.latest()
 		own := c.ownVoter()
 		entry := voterOf(voters, own.Key)
-		if offset == Unknown || (entry != nil && !sameVoter(*entry, own)) {
+		if entry != nil && (offset == Unknown || !sameVoter(*entry, own)) {
 			// The zero checkpoint's set, so that later followers find it in the log; or this node's new addresses.
 			records = append(records, KRaftVersion{version}, Voters{with(voters, own)})
 		}

@@ -112,11 +112,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 		n.hold = false
 		cl.sync(n)
 	}),
-	"append": command(func(cl *cluster, s script) {
-		status := s.node(cl).core.Status()
-		cl.request(s.id(0), &AppendRequest{Batch{BaseOffset: status.LogEnd, LastOffset: status.LogEnd + Offset(s.int(1)) - 1, Epoch: status.Epoch, Bytes: []byte("x")}})
-		s.deliverTool(cl)
-	}),
+	"append":   command(func(cl *cluster, s script) { cl.appendTo(s.node(cl), s.int(1)) }),
 	"resign":   command(func(cl *cluster, s script) { cl.step(s.node(cl), Resign{s.node(cl).core.Status().Epoch}) }),
 	"shutdown": command(func(cl *cluster, s script) { cl.step(s.node(cl), Shutdown{}) }),
 	"add": command(func(cl *cluster, s script) {
@@ -143,20 +139,9 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 		at.Port++
 		n.cfg.Listeners = []Endpoint{at}
 	}),
-	"snapshot": command(func(cl *cluster, s script) {
-		n := s.node(cl)
-		end := n.core.Status().HighWatermark
-		epoch, _ := n.core.log.epochAt(end - 1)
-		snapshot, err := n.core.SnapshotHeader(SnapshotID{end, epoch})
-		s.ts.Check(err)
-		snapshot.SizeBytes = 1_500_000
-		cl.snapshots[snapshot.ID] = snapshot
-		n.disk.snapshots = append(n.disk.snapshots, snapshot)
-		cl.say("%d: creates snapshot %s", n.id, showID(snapshot.ID))
-		cl.step(n, SnapshotCreated{snapshot})
-	}),
-	"clean":   command(func(cl *cluster, s script) { cl.step(s.node(cl), Clean{LogSizeBytes: 1 << 40}) }),
-	"verbose": command(func(cl *cluster, s script) { cl.verbose = true }),
+	"snapshot": command(func(cl *cluster, s script) { s.ts.Check(cl.snapshotOf(s.node(cl))) }),
+	"clean":    command(func(cl *cluster, s script) { cl.step(s.node(cl), Clean{LogSizeBytes: 1 << 40}) }),
+	"verbose":  command(func(cl *cluster, s script) { cl.verbose = true }),
 	"status": command(func(cl *cluster, s script) {
 		for _, n := range cl.nodes {
 			if n.core == nil {

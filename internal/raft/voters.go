@@ -105,6 +105,14 @@ func (h *history) latest() ([]Voter, Offset) {
 	return h.static, Unknown
 }
 
+// previous returns the set before the latest one.
+func (h *history) previous() []Voter {
+	if n := len(h.voters); n > 1 {
+		return h.voters[n-2].voters
+	}
+	return h.static
+}
+
 // version returns the latest kraft.version.
 func (h *history) version() int16 {
 	if n := len(h.versions); n > 0 {
