@@ -1,9 +1,11 @@
 package raftlog
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"kstorage/internal/disk/crashdisk"
@@ -102,6 +104,14 @@ func TestRecovery(t *testing.T) {
 			t.Errorf("%s: repaired %s", test.why, strings.Join(l.Repaired, "\n\t"))
 		}
 		for step := 1; step <= whole.Steps(); step++ {
+			failing := d.Restart(crashdisk.Kept)
+			failing.FailAt(step, syscall.EIO)
+			if _, _, err := Open(failing, testDir, small); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("%s: failure at step %d: %v", test.why, step, err)
+			}
+			if _, again := open(t, failing); !reflect.DeepEqual(again, found) {
+				t.Errorf("%s: failure at step %d (%s), recovered\n%+v, want\n%+v", test.why, step, failing.LastStep(), again, found)
+			}
 			for seed := range uint64(4) {
 				cut := d.Restart(crashdisk.Kept)
 				cut.CrashAt(step)

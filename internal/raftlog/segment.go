@@ -16,6 +16,7 @@ import (
 // Where things stand in a batch.
 const (
 	batchLengthAt    = 8  // int32, of what follows it
+	leaderEpochAt    = 12 // int32
 	magicAt          = 16 // int8
 	crcAt            = 17 // uint32, of what is there from attributesAt on
 	attributesAt     = 21
@@ -203,4 +204,10 @@ func (s *segment) cut(position int64, end raft.Offset) error {
 	s.size, s.end = position, end
 	s.index = slices.DeleteFunc(s.index, func(e indexEntry) bool { return e.position >= position })
 	return nil
+}
+
+// Place puts the offset of its first record and the leader's epoch into an encoded batch. Its checksum covers neither.
+func Place(batch []byte, base raft.Offset, epoch raft.Epoch) {
+	binary.BigEndian.PutUint64(batch, uint64(base))
+	binary.BigEndian.PutUint32(batch[leaderEpochAt:], uint32(epoch))
 }
