@@ -145,8 +145,8 @@ func showResponse(r Response) string {
 		text = "ok"
 	case *FetchResponse:
 		switch {
-		case r.Partition == NotLeaderOrFollower && r.LeaderID == None:
-			return "" // a bootstrap server that knows no leader either
+		case r.Partition == NotLeaderOrFollower:
+			return "" // a bootstrap server, or a leader that was one
 		case r.Diverging != nil:
 			text = fmt.Sprintf("diverging, epoch %d ends at %d", r.Diverging.Epoch, r.Diverging.EndOffset)
 		case r.SnapshotID != nil:
