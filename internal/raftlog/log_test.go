@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"kstorage/internal/disk"
@@ -121,6 +122,36 @@ func TestReadLimits(t *testing.T) {
 	}
 	if _, err := l.Read(raft.LogRange{From: 8, End: 9, MaxBytes: 1}); err == nil || *err.(*RangeError) != (RangeError{8, 0, 8}) {
 		t.Errorf("read behind the end: %v", err)
+	}
+}
+
+// The file was changed behind the log's back.
+func TestReadDamage(t *testing.T) {
+	tests := []struct {
+		why   string
+		harm  string // in place of the second batch
+		at    raft.Offset
+		max   int32
+		wrong int64
+	}{
+		{"garbage at the batch", strings.Repeat("x", 7070), 1, 1, 1070},
+		{"garbage behind the batch", strings.Repeat("x", 7070), 0, 1 << 20, 1070},
+		{"the file ends at the batch", "", 1, 1, 1070},
+		{"the file ends inside of the batch", string(batch(1, 1, 1, 7000).Bytes[:6000]), 1, 1, 7070},
+	}
+	for _, test := range tests {
+		d := crashdisk.New()
+		l, _, err := Open(d, testDir, DefaultConfig())
+		must(t, err)
+		appendSync(t, l, batch(0, 1, 1, 1000), batch(1, 1, 1, 7000))
+		f, err := d.OpenAppend(firstSegment)
+		must(t, err, f.Truncate(1070))
+		_, err = f.Write([]byte(test.harm))
+		must(t, err)
+		_, err = l.Read(raft.LogRange{From: test.at, End: 2, MaxBytes: test.max})
+		if corrupt, ok := errors.AsType[*CorruptError](err); !ok || corrupt.File != firstSegment || corrupt.Offset != test.wrong {
+			t.Errorf("%s: %v", test.why, err)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strconv"
@@ -136,7 +137,7 @@ func (s *segment) seek(offset raft.Offset, maxBytes int) (batchHead, int64, []by
 	position := s.floor(offset)
 	// In front of the batch there are less than indexInterval bytes from there.
 	data := make([]byte, min(int64(indexInterval+max(maxBytes, batchHeaderBytes)), s.size-position))
-	if _, err := s.file.ReadAt(data, position); err != nil {
+	if err := s.readAt(data, position); err != nil {
 		return batchHead{}, 0, nil, err
 	}
 	for {
@@ -152,6 +153,15 @@ func (s *segment) seek(offset raft.Offset, maxBytes int) (batchHead, int64, []by
 	}
 }
 
+// readAt fills data with what is in the file from position on.
+func (s *segment) readAt(data []byte, position int64) error {
+	n, err := s.file.ReadAt(data, position)
+	if err == io.EOF {
+		return &CorruptError{File: s.name, Offset: position + int64(n), Reason: fmt.Sprintf("the file ends here, %d bytes were written", s.size)}
+	}
+	return err
+}
+
 // read reads whole batches. The segment has r.From.
 func (s *segment) read(r raft.LogRange) ([]byte, error) {
 	first, position, data, err := s.seek(r.From, int(r.MaxBytes))
@@ -160,8 +170,7 @@ func (s *segment) read(r raft.LogRange) ([]byte, error) {
 	}
 	if first.size > len(data) {
 		data = make([]byte, first.size)
-		_, err := s.file.ReadAt(data, position)
-		return data, err
+		return data, s.readAt(data, position)
 	}
 	size := first.size
 	for len(data)-size >= batchHeaderBytes {
