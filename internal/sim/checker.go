@@ -450,7 +450,6 @@ func (c *checker) recovered(d *directory, r raft.Recovered, log []raft.Batch) {
 	case raft.ResetLog:
 		if r.LogStart == e.ID.EndOffset && len(log) == 0 {
 			c.beginAt(d, e.ID)
-			sure = d.start
 		}
 		sure = d.start
 	}
@@ -505,16 +504,6 @@ func (c *checker) recovered(d *directory, r raft.Recovered, log []raft.Batch) {
 // sameQuorumState leaves out what is only for people.
 func sameQuorumState(a, b raft.QuorumState) bool {
 	return a.Epoch == b.Epoch && a.LeaderID == b.LeaderID && a.Voted == b.Voted
-}
-
-// image returns the state of what is committed.
-func (c *checker) image() image {
-	for i := len(c.images) - 1; i >= 0; i-- {
-		if c.images[i].records >= 0 {
-			return c.images[i]
-		}
-	}
-	return image{}
 }
 
 func (d *directory) String() string {

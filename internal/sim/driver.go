@@ -120,7 +120,7 @@ func (d *driver) carryOut(e raft.Effect) error {
 	case raft.InstallSnapshot:
 		s, err := d.log.InstallSnapshot(e.ID)
 		if _, corrupt := errors.AsType[*raftlog.CorruptError](err); corrupt {
-			d.inbox = append(d.inbox, raft.SnapshotRejected{ID: e.ID})
+			d.inbox = append(d.inbox, raft.SnapshotRejected(e))
 			return nil
 		}
 		if err != nil {

@@ -25,7 +25,7 @@ type machine struct {
 	controller bool
 	voter      bool // from the beginning
 	autoJoin   bool
-	preVotes   bool // knows them; else it is an older server
+	old        bool // in the eyes of the others: it knows no pre-votes, and has Kafka's faults
 	endpoint   raft.Endpoint
 	clusterID  string // in meta.properties; "": not known yet
 	disk       *crashdisk.Disk
@@ -204,9 +204,6 @@ func (m *machine) crash(power bool) {
 		m.w.network.gone(p)
 	}
 }
-
-// crashSoon lets the process' next steps on the disk be its last ones.
-func (m *machine) crashSoon() { m.disk.CrashAt(m.disk.Steps() + 1 + m.w.intN(12)) }
 
 func (m *machine) wallMillis() int64 {
 	return 1_700_000_000_000 + int64((m.w.now+m.wallAhead)/millisecond)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"kstorage/internal/raft"
@@ -94,15 +95,32 @@ func (n *network) answer(c *call, a answer) {
 	if c.ended || c.from != nil && n.lost(m.process, c.from.machine) {
 		return
 	}
-	if len(a.records) > 0 && n.w.chance(n.damage) {
-		a.records = slices.Clone(a.records)
-		a.records[n.w.intN(len(a.records))] ^= byte(1 + n.w.intN(255))
+	if n.w.chance(n.damage) {
+		a = n.damaged(a)
 	}
 	n.w.after(n.packet(), func() {
 		if c.from == nil || !n.isCut(m.process, c.from.machine) {
 			n.end(c, a)
 		}
 	})
+}
+
+// damaged changes a byte of the records or of the snapshot in an answer. In records it is one that a checksum covers: what
+// comes over TCP is hardly ever damaged, and nobody can see it in the rest.
+func (n *network) damaged(a answer) answer {
+	const checksummed = 21 // and behind
+	if len(a.records) > 0 {
+		a.records = slices.Clone(a.records)
+		size := 12 + int(binary.BigEndian.Uint32(a.records[8:]))
+		a.records[checksummed+n.w.intN(size-checksummed)] ^= byte(1 + n.w.intN(255))
+	}
+	if r, ok := a.response.(*raft.FetchSnapshotResponse); ok && len(r.Bytes) > 0 {
+		damaged := *r
+		damaged.Bytes = slices.Clone(r.Bytes)
+		damaged.Bytes[n.w.intN(len(damaged.Bytes))] ^= byte(1 + n.w.intN(255))
+		a.response = &damaged
+	}
+	return a
 }
 
 // fail ends a call without response, after the time that it takes to hear of it.

@@ -114,7 +114,7 @@ func (p *process) send(s raft.Send) {
 		p.w.lastChange = p.w.now
 	}
 	if vote, ok := s.Request.(*raft.VoteRequest); ok && vote.PreVote {
-		if m := p.w.listenerAt(s.To.Endpoint); m != nil && !m.preVotes {
+		if m := p.w.listenerAt(s.To.Endpoint); m != nil && m.old {
 			p.after(0, func() { p.driver.input(raft.SendFailed{ID: s.ID, Reason: raft.Unsupported}) })
 			return
 		}
@@ -170,6 +170,10 @@ func (p *process) reply(id raft.RequestID, a answer) {
 	if c.server == nil { // of the layer above
 		c.done(a)
 		return
+	}
+	if r, ok := a.response.(*raft.FetchSnapshotResponse); ok && p.machine.old && r.Partition != raft.NoError {
+		// As Kafka 4.4.0 does (kraft.md 9.3).
+		a.response = &raft.FetchSnapshotResponse{Code: raft.UnknownServerError, LeaderView: raft.LeaderView{LeaderID: raft.None}}
 	}
 	p.w.network.answer(c, a)
 }
@@ -260,6 +264,17 @@ func (p *process) carrying(e raft.Effect) raft.Effect {
 
 func (p *process) carried(e raft.Effect) {
 	d := p.directory
+	switch e.(type) {
+	case raft.WriteQuorumState, raft.WriteEpochStarts, raft.TruncateLog, raft.ResetLog:
+		if p.w.faulty(p.w.scenario.barrierFaults) {
+			// It ends when the step has been carried out, and comes back while the others still talk of it.
+			power := p.w.chance(0.5)
+			p.after(0, func() {
+				p.machine.crash(power)
+				p.w.after(p.w.micros(300*millisecond), p.machine.start)
+			})
+		}
+	}
 	switch e := e.(type) {
 	case raft.TruncateLog:
 		d.cut(e.EndOffset)

@@ -18,6 +18,7 @@ type scenario struct {
 	snapshotEvery int    // batches; 0: never
 	cleanEvery    micros // 0: never
 	startFaults   float64
+	barrierFaults float64 // how many barriers are the last thing that a process does
 	faultsUntil   micros
 	loss          float64 // also duplicates, delays and damage
 	faults        []fault
@@ -35,6 +36,21 @@ var scenarios = []*scenario{
 	base("partition", fault{3 * second, partition}),
 	base("loss", fault{5 * second, reset}, fault{10 * second, partition}).with(func(s *scenario) { s.loss = 0.05 }),
 	base("refuse", fault{2 * second, reset}, fault{5 * second, refuse}),
+	base("storm", fault{700 * millisecond, partition}, fault{4 * second, kill}, fault{4 * second, losePower}).with(func(s *scenario) {
+		s.voters = []int{3, 5}
+		s.appendEvery = 40 * millisecond
+	}),
+	base("election", fault{1500 * millisecond, kill}, fault{2 * second, partition}).with(func(s *scenario) {
+		s.voters = []int{3, 5}
+		s.barrierFaults = 0.1
+		s.loss = 0.06
+	}),
+	base("churn", fault{600 * millisecond, changeVoters}, fault{1200 * millisecond, partition}, fault{4 * second, losePower}).with(dynamic).with(func(s *scenario) {
+		s.voters = []int{2, 3, 4}
+		s.autoJoin = 0.3
+		s.barrierFaults = 0.01
+	}),
+	base("strangers", fault{500 * millisecond, stranger}, fault{5 * second, losePower}),
 	base("crash", fault{4 * second, kill}, fault{4 * second, losePower}, fault{30 * second, blackout}),
 	base("disk", fault{3 * second, failDisk}, fault{3 * second, crashDisk}).with(func(s *scenario) { s.startFaults = 0.2 }),
 	base("clock", fault{2 * second, pause}, fault{4 * second, jump}),
@@ -58,6 +74,7 @@ var scenarios = []*scenario{
 	base("snapshot", fault{3 * second, partition}, fault{4 * second, losePower}, fault{4 * second, kill}, fault{6 * second, crashDisk}).with(func(s *scenario) {
 		s.observers = 2
 		s.snapshotEvery, s.cleanEvery = 6, second
+		s.loss = 0.03
 		s.appendEvery = 60 * millisecond
 	}),
 	base("everything", fault{4 * second, partition}, fault{8 * second, reset}, fault{15 * second, refuse}, fault{5 * second, kill}, fault{5 * second, losePower},
@@ -242,7 +259,7 @@ func pause(w *world) {
 func jump(w *world) {
 	if m := w.victim(); m != nil {
 		m.clock += w.micros(pick(w, []micros{100 * millisecond, 2 * second, 60 * second}))
-		m.wallAhead += w.micros(1000*second) - w.micros(1000*second)
+		m.wallAhead += w.micros(2000*second) - 1000*second
 		m.process.alarmAnew()
 	}
 }
@@ -370,4 +387,52 @@ func replaceDisk(w *world) {
 	w.crash(m, true)
 	w.logf("%s gets a new disk", m)
 	m.replaceDisk()
+}
+
+// stranger lets a node of another cluster send something to a node that knows which cluster it belongs to.
+func stranger(w *world) {
+	m := w.victim()
+	if m == nil || m.clusterID == "" {
+		return
+	}
+	id := "another"
+	epoch := m.process.status.Epoch + raft.Epoch(w.intN(3)) - 1
+	key := raft.ReplicaKey{NodeID: pick(w, w.machines).id, DirectoryID: w.newID()}
+	voter := raft.ReplicaKey{NodeID: raft.None}
+	request := pick(w, []raft.Request{
+		&raft.VoteRequest{ClusterID: &id, Voter: voter, ReplicaEpoch: epoch, Replica: key, LastOffset: 1 << 30, PreVote: w.chance(0.5)},
+		&raft.BeginQuorumEpochRequest{ClusterID: &id, Voter: voter, LeaderID: key.NodeID, Epoch: epoch},
+		&raft.EndQuorumEpochRequest{ClusterID: &id, LeaderID: key.NodeID, Epoch: epoch},
+		&raft.FetchRequest{ClusterID: &id, Replica: key, Epoch: epoch, FetchOffset: 1 << 30, MaxBytes: 1000},
+		&raft.FetchSnapshotRequest{ClusterID: &id, Replica: key, Epoch: epoch, MaxBytes: 1000},
+		&raft.AddVoterRequest{ClusterID: &id, Voter: key, Endpoints: []raft.Endpoint{m.endpoint}},
+		&raft.RemoveVoterRequest{ClusterID: &id, Voter: m.directory.key},
+		&raft.UpdateVoterRequest{ClusterID: &id, Epoch: epoch, Voter: m.directory.key, Endpoints: []raft.Endpoint{{Listener: "CONTROLLER", Host: "another", Port: 1}}},
+	})
+	before := m.process.status
+	w.network.send(&call{request: request, timeout: 10 * second, done: func(a answer) {
+		if a.failed {
+			return
+		}
+		code := raft.NoError
+		switch r := a.response.(type) {
+		case *raft.VoteResponse:
+			code = r.Code
+		case *raft.BeginQuorumEpochResponse:
+			code = r.Code
+		case *raft.EndQuorumEpochResponse:
+			code = r.Code
+		case *raft.FetchResponse:
+			code = r.Code
+		case *raft.FetchSnapshotResponse:
+			code = r.Code
+		case *raft.ChangeVoterResponse:
+			code = r.Code
+		case *raft.UpdateVoterResponse:
+			code = r.Code
+		}
+		if code != raft.InconsistentClusterID {
+			w.fail("%s in epoch %d answers %T of another cluster with error %d", m, before.Epoch, request, code)
+		}
+	}}, m.endpoint)
 }

@@ -167,7 +167,7 @@ func (w *world) newID() (id uuid.UUID) {
 
 // syncTime is how long an fsync takes.
 func (w *world) syncTime() micros {
-	if w.slowDisks && w.chance(0.02) {
+	if w.slowDisks && w.chance(0.1) {
 		return w.micros(second)
 	}
 	return 100 + w.micros(3*millisecond)
@@ -198,7 +198,7 @@ func (w *world) build() {
 			id:         raft.NodeID(i + 1),
 			voter:      i < voters,
 			controller: i < voters || !w.static && w.chance(0.7),
-			preVotes:   !w.chance(0.05),
+			old:        w.chance(0.05),
 			clusterID:  clusterID,
 			endpoint:   raft.Endpoint{Listener: "CONTROLLER", Host: fmt.Sprintf("node%d", i+1), Port: 9093},
 		}
