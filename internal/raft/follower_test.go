@@ -1,0 +1,279 @@
+package raft
+
+import (
+	"testing"
+)
+
+func data(base, last Offset, epoch Epoch) Batch {
+	return Batch{BaseOffset: base, LastOffset: last, Epoch: epoch, Bytes: []byte("x")}
+}
+
+// TestFetched has what a follower does with the answer to a Fetch (kraft.md 8.3). Its log ends at 10 with epoch 2, it is in epoch 3 and knows that
+// 5 are committed.
+func TestFetched(t *testing.T) {
+	four := Batch{BaseOffset: 10, LastOffset: 13, Epoch: 3, Control: make([]ControlRecord, 2), Bytes: []byte("x")}
+	for _, test := range []struct {
+		reason  string
+		answer  FetchResponse
+		end     Offset // of the log afterwards
+		hw      Offset
+		fatal   bool
+		success bool // the fetch timer begins anew
+	}{
+		{"nothing", FetchResponse{HighWatermark: 5}, 10, 5, false, true},
+		{"records", FetchResponse{HighWatermark: 5, Batches: []Batch{data(10, 11, 2), data(12, 12, 3)}}, 13, 5, false, true},
+		{"the high watermark is bounded by the log", FetchResponse{HighWatermark: 99, Batches: []Batch{data(10, 11, 3)}}, 12, 12, false, true},
+		{"a new leader doesn't know it", FetchResponse{HighWatermark: Unknown}, 10, 5, false, true},
+		{"it goes back", FetchResponse{HighWatermark: 4}, 10, 5, true, false},
+		{"records of a later epoch are left out", FetchResponse{HighWatermark: 5, Batches: []Batch{data(10, 11, 3), data(12, 12, 4)}}, 12, 5, false, true},
+		{"a gap", FetchResponse{HighWatermark: 5, Batches: []Batch{data(11, 11, 3)}}, 10, 5, false, false},
+		{"an overlap", FetchResponse{HighWatermark: 5, Batches: []Batch{data(9, 11, 3)}}, 10, 5, false, false},
+		{"a gap behind good records: nothing counts", FetchResponse{HighWatermark: 9, Batches: []Batch{data(10, 10, 3), data(12, 12, 3)}}, 10, 5, false, false},
+		{"an epoch that goes back", FetchResponse{HighWatermark: 5, Batches: []Batch{data(10, 10, 1)}}, 10, 5, false, false},
+		{"an empty batch", FetchResponse{HighWatermark: 5, Batches: []Batch{data(10, 9, 3)}}, 10, 5, false, false},
+		{"a batch to the end of all offsets", FetchResponse{HighWatermark: 5, Batches: []Batch{data(10, NoHighWatermark, 3)}}, 10, 5, false, false},
+		{"fewer control records than offsets", FetchResponse{HighWatermark: 5, Batches: []Batch{four}}, 10, 5, false, false},
+		{"voters under kraft.version 0", FetchResponse{HighWatermark: 5, Batches: []Batch{{BaseOffset: 10, LastOffset: 10, Epoch: 3, Control: []ControlRecord{Voters{}}}}}, 10, 5, false, false},
+		{"divergence", FetchResponse{HighWatermark: 5, Diverging: &EpochEnd{2, 7}}, 7, 5, false, true},
+		{"divergence in an epoch that is not here", FetchResponse{HighWatermark: 5, Diverging: &EpochEnd{1, 9}}, 5, 5, false, true},
+		{"divergence below the high watermark", FetchResponse{HighWatermark: 5, Diverging: &EpochEnd{1, 4}}, 10, 5, true, false},
+		{"divergence with nothing to cut", FetchResponse{HighWatermark: 5, Diverging: &EpochEnd{2, 10}}, 10, 5, false, false},
+		{"divergence of no epoch", FetchResponse{HighWatermark: 5, Diverging: &EpochEnd{-1, 7}}, 10, 5, false, false},
+		{"a snapshot", FetchResponse{HighWatermark: 5, SnapshotID: &SnapshotID{20, 3}}, 10, 5, false, true},
+		{"a snapshot below the high watermark", FetchResponse{HighWatermark: 5, SnapshotID: &SnapshotID{4, 1}}, 10, 5, true, false},
+		{"the zero checkpoint", FetchResponse{HighWatermark: 5, SnapshotID: &SnapshotID{0, 0}}, 10, 5, false, false},
+		{"a snapshot of a later epoch", FetchResponse{HighWatermark: 5, SnapshotID: &SnapshotID{20, 4}}, 10, 5, false, false},
+		{"another leader", FetchResponse{HighWatermark: 5, LeaderView: view(3, None)}, 10, 5, false, false},
+	} {
+		l := inRole(t, "follower, fetched")
+		l.after(1)
+		r := test.answer
+		if r.LeaderView == (LeaderView{}) {
+			r.LeaderView = view(3, 2)
+		}
+		l.step(Answered{l.sentFetch(), &r})
+		s := l.core.Status()
+		if s.LogEnd != test.end || s.HighWatermark != test.hw || (s.Fatal != "") != test.fatal {
+			t.Errorf("%s: log ends at %d, high watermark %d, fatal %q", test.reason, s.LogEnd, s.HighWatermark, s.Fatal)
+		}
+		if f := l.core.role.(*follower); (f.fetchBy == l.now+2000) != test.success {
+			t.Errorf("%s: the fetch timer ends in %d ms", test.reason, f.fetchBy-l.now)
+		}
+	}
+}
+
+// The next Fetch acknowledges what has been appended: it waits for the fsync.
+func TestAcknowledgement(t *testing.T) {
+	l := inRole(t, "follower, fetched")
+	l.step(Answered{l.sentFetch(), &FetchResponse{LeaderView: view(3, 2), HighWatermark: 5, Batches: []Batch{data(10, 11, 3)}}})
+	l.after(100)
+	for _, e := range l.effects {
+		if _, ok := e.(Send); ok {
+			t.Fatalf("%+v", e)
+		}
+	}
+	l.step(Synced{11, 0})
+	if len(l.core.out.inFlight) != 0 {
+		t.Fatal("a part of it is enough")
+	}
+	l.step(Synced{12, 0})
+	if r := l.sent(2).Request.(*FetchRequest); r.FetchOffset != 12 || r.LastFetchedEpoch != 3 || r.HighWatermark != 5 || r.MaxWaitMillis != 500 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A truncation makes the fsyncs of before worthless: they are of other records.
+func TestSyncedOfBefore(t *testing.T) {
+	l := inRole(t, "leader") // appends 10-11, which is not synced
+	before, _ := effect[AppendLog](l)
+	if before.EndOffset != 11 {
+		l.t.Fatalf("%+v", before)
+	}
+	l.ask(&BeginQuorumEpochRequest{Voter: noReplica, LeaderID: 2, Epoch: 4})
+	if len(l.core.out.inFlight) != 0 {
+		t.Fatal("it fetches with an end that is not durable")
+	}
+	l.step(Synced{11, 0})
+	l.step(Answered{l.sentFetch(), &FetchResponse{LeaderView: view(4, 2), HighWatermark: Unknown, Diverging: &EpochEnd{2, 10}}})
+	l.step(Answered{l.sentFetch(), &FetchResponse{LeaderView: view(4, 2), HighWatermark: Unknown, Batches: []Batch{data(10, 10, 4)}}})
+	l.step(Synced{11, 0})
+	if s := l.core.Status(); s.SyncedEnd != 10 {
+		t.Errorf("synced up to %d", s.SyncedEnd)
+	}
+	l.step(Synced{11, 1})
+	if s := l.core.Status(); s.SyncedEnd != 11 {
+		t.Errorf("synced up to %d", s.SyncedEnd)
+	}
+}
+
+// The order of truncation: the epoch starts before the log, so that an epoch never outlives its records.
+func TestTruncationOrder(t *testing.T) {
+	l := inRole(t, "follower, fetched")
+	l.step(Answered{l.sentFetch(), &FetchResponse{LeaderView: view(3, 2), HighWatermark: 5, Diverging: &EpochEnd{1, 5}}})
+	var order []string
+	for _, e := range l.effects {
+		order = append(order, effectName(e))
+	}
+	if len(order) < 3 || order[0] != "WriteEpochStarts" || order[1] != "TruncateLog" || order[2] != "Send" {
+		t.Errorf("%v", order)
+	}
+}
+
+// A follower whose leader's host refuses stands early, once (DESIGN.md 6).
+func TestRefused(t *testing.T) {
+	fail := func(l *lone, reason SendFailure) { l.step(SendFailed{l.sentFetch(), reason}) }
+	t.Run("a broken connection is made anew at once, once", func(t *testing.T) {
+		l := inRole(t, "follower, fetched")
+		fail(l, Disconnected)
+		l.sent(2)
+		fail(l, Disconnected)
+		for _, o := range l.core.out.inFlight {
+			if o.to == 2 {
+				t.Error("again at once")
+			}
+		}
+		if l.after(100); l.core.Status().Role != Follower {
+			t.Errorf("%v", l.core.Status().Role)
+		}
+	})
+	t.Run("refused: a pre-vote after the jitter, in the same epoch", func(t *testing.T) {
+		l := inRole(t, "follower, fetched")
+		fail(l, Disconnected)
+		fail(l, Refused)
+		if l.after(4); l.core.Status().Role != Follower {
+			t.Error("too early")
+		}
+		if l.after(1); l.core.Status().Role != Prospective || l.core.Status().Epoch != 3 {
+			t.Errorf("%v", l.core.Status())
+		}
+	})
+	early := func() *lone {
+		l := inRole(t, "follower, fetched, refused")
+		l.after(5)
+		return l
+	}
+	t.Run("one rejection ends it, and the fetch timer goes on", func(t *testing.T) {
+		l := early()
+		l.step(Answered{l.sentVote(3), &VoteResponse{LeaderView: view(3, 2)}})
+		s := l.core.Status()
+		if f, ok := l.core.role.(*follower); !ok || f.fetchBy != 3000 || s.LeaderID != 2 {
+			t.Errorf("%v, leader %d", s.Role, s.LeaderID)
+		}
+		// Refused again: nothing but the fetch timer.
+		for l.core.Status().Role == Follower && l.now < 5000 {
+			for _, o := range l.core.out.inFlight {
+				if o.to == 2 {
+					l.step(SendFailed{o.id, Refused})
+				}
+			}
+			l.after(10)
+		}
+		if l.now != 3005 && l.now != 3000 {
+			t.Errorf("the next pre-vote comes at %d", l.now)
+		}
+	})
+	t.Run("a success makes the next refusal count", func(t *testing.T) {
+		l := early()
+		l.step(Answered{l.sentVote(3), &VoteResponse{LeaderView: view(3, 2)}})
+		l.after(20)
+		l.step(Answered{l.sentFetch(), &FetchResponse{LeaderView: view(3, 2), HighWatermark: 5}})
+		if l.core.role.(*follower).grantsPreVote() {
+			t.Error("it still grants pre-votes")
+		}
+		fail(l, Refused)
+		if l.after(5); l.core.Status().Role != Prospective {
+			t.Errorf("%v", l.core.Status().Role)
+		}
+	})
+	t.Run("nobody answers: the fetch timer", func(t *testing.T) {
+		l := early()
+		l.after(3000 - l.now)
+		if p, ok := l.core.role.(*prospective); !ok || p.early != nil {
+			t.Errorf("%v", l.core.Status().Role)
+		}
+	})
+	t.Run("a peer that knows no pre-vote doesn't make it raise the epoch", func(t *testing.T) {
+		l := early()
+		l.step(SendFailed{l.sentVote(3), Unsupported})
+		if s := l.core.Status(); s.Role != Follower || s.Epoch != 3 {
+			t.Errorf("%v of epoch %d", s.Role, s.Epoch)
+		}
+	})
+	t.Run("granted: a candidate at once", func(t *testing.T) {
+		l := early()
+		l.step(Answered{l.sentVote(3), &VoteResponse{LeaderView: view(3, 2), VoteGranted: true}})
+		if s := l.core.Status(); s.Role != Candidate || s.Epoch != 4 {
+			t.Errorf("%v of epoch %d", s.Role, s.Epoch)
+		}
+	})
+	t.Run("an observer doesn't stand", func(t *testing.T) {
+		l := newLone(t, func(cfg *Config, r *Recovered) {
+			cfg.NodeID = 9
+			cfg.DirectoryID = dirID(9, 1)
+			r.QuorumState.LeaderID = 2
+		})
+		l.step(Tick{})
+		fail(l, Refused)
+		if l.after(10_000); l.core.Status().Role != Follower {
+			t.Errorf("%v", l.core.Status().Role)
+		}
+	})
+}
+
+// Elections: the ends of Prospective and Candidate (kraft.md 7.4).
+func TestElection(t *testing.T) {
+	for _, test := range []struct {
+		reason string
+		role   string
+		do     func(*lone)
+		want   Role
+		epoch  Epoch
+		leader NodeID
+	}{
+		{"a pre-vote is won", "prospective", func(l *lone) {
+			l.step(Answered{l.sentVote(3), &VoteResponse{LeaderView: view(3, None), VoteGranted: true}})
+		}, Candidate, 4, None},
+		{"a pre-vote is lost", "prospective", func(l *lone) { l.reject(2); l.reject(3) }, Unattached, 3, None},
+		{"a pre-vote is lost, the leader of before is followed again", "prospective, leader 2 known", func(l *lone) { l.reject(2); l.reject(3) }, Follower, 3, 2},
+		{"a pre-vote comes to nothing: again", "prospective", func(l *lone) { l.after(1005) }, Prospective, 3, None},
+		{"a pre-vote comes to nothing, with a leader of before", "prospective, leader 2 known", func(l *lone) { l.after(1005) }, Follower, 3, 2},
+		{"peers know no pre-vote", "prospective", func(l *lone) { l.step(SendFailed{l.sentVote(2), Unsupported}) }, Candidate, 4, None},
+		{"an election is won", "candidate", func(l *lone) {
+			l.step(Answered{l.sentVote(3), &VoteResponse{LeaderView: view(3, None), VoteGranted: true}})
+		}, Leader, 3, 1},
+		{"an election is lost: it waits", "candidate", func(l *lone) { l.reject(2); l.reject(3); l.after(1004) }, Candidate, 3, None},
+		{"until its timer, in the same epoch", "candidate", func(l *lone) { l.reject(2); l.reject(3); l.after(1005) }, Prospective, 3, None},
+		{"a pre-vote's answer that comes to a candidate", "prospective", func(l *lone) {
+			late := l.sentVote(2)
+			l.step(Answered{l.sentVote(3), &VoteResponse{LeaderView: view(3, None), VoteGranted: true}})
+			l.step(Answered{late, &VoteResponse{LeaderView: view(3, None), VoteGranted: true}})
+		}, Candidate, 4, None},
+		{"resigned: the next epoch, and a pre-vote at once", "resigned", func(l *lone) { l.after(1005) }, Prospective, 4, None},
+	} {
+		l := inRole(t, test.role)
+		test.do(l)
+		if s := l.core.Status(); s.Role != test.want || s.Epoch != test.epoch || s.LeaderID != test.leader {
+			t.Errorf("%s: %v of epoch %d, leader %d", test.reason, s.Role, s.Epoch, s.LeaderID)
+		}
+	}
+}
+
+func (l *lone) reject(from NodeID) {
+	l.step(Answered{l.sentVote(from), &VoteResponse{LeaderView: view(3, l.core.Status().LeaderID)}})
+}
+
+// A vote is asked for again after a failure, and once only while it is under way.
+func TestVoteIsRepeated(t *testing.T) {
+	l := inRole(t, "candidate")
+	q := l.sent(2).Request.(*VoteRequest)
+	if q.ReplicaEpoch != 3 || q.Replica != l.core.ownKey() || q.Voter != (ReplicaKey{NodeID: 2}) || q.LastEpoch != 2 || q.LastOffset != 10 || q.PreVote {
+		t.Errorf("%+v", q)
+	}
+	l.step(SendFailed{l.sentVote(2), TimedOut})
+	if l.after(19); l.sentVote(2) != 0 {
+		t.Error("too early")
+	}
+	if l.after(1); l.sentVote(2) == 0 {
+		t.Error("not again")
+	}
+}

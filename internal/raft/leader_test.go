@@ -1,0 +1,276 @@
+package raft
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+// fetch is a Fetch of a voter that has all that the leader of inRole("leader") has.
+func fetch(id NodeID, offset Offset) *FetchRequest {
+	return &FetchRequest{Replica: ReplicaKey{id, dirID(id, 1)}, MaxWaitMillis: 500, MaxBytes: 1000, Epoch: 3, FetchOffset: offset, LastFetchedEpoch: 3, HighWatermark: NoHighWatermark}
+}
+
+// TestFetchChecks has the checks of a Fetch, as a real 4.4.0 leader answered (traces/probes.txt). The log is 0-10 and its LeaderChange.
+func TestFetchChecks(t *testing.T) {
+	other := "other"
+	for _, test := range []struct {
+		reason         string
+		role           string
+		change         func(*FetchRequest)
+		top, partition Code
+		diverging      *EpochEnd
+		read           LogRange
+	}{
+		{"good", "leader", func(r *FetchRequest) {}, 0, 0, nil, LogRange{10, 11, 1000}},
+		{"from the beginning", "leader", func(r *FetchRequest) { r.FetchOffset, r.LastFetchedEpoch = 0, 0 }, 0, 0, nil, LogRange{0, 11, 1000}},
+		{"another cluster", "leader", func(r *FetchRequest) { r.ClusterID = &other; r.Epoch = 9 }, InconsistentClusterID, 0, nil, LogRange{}},
+		{"lower epoch", "leader", func(r *FetchRequest) { r.Epoch, r.LastFetchedEpoch = 2, 2 }, 0, FencedLeaderEpoch, nil, LogRange{}},
+		{"higher epoch, which changes nothing", "leader", func(r *FetchRequest) { r.Epoch = 4 }, 0, UnknownLeaderEpoch, nil, LogRange{}},
+		{"last fetched epoch above its epoch", "leader", func(r *FetchRequest) { r.LastFetchedEpoch = 4 }, 0, InvalidRequest, nil, LogRange{}},
+		{"negative last fetched epoch", "leader", func(r *FetchRequest) { r.LastFetchedEpoch = -1 }, 0, InvalidRequest, nil, LogRange{}},
+		{"negative offset", "leader", func(r *FetchRequest) { r.FetchOffset = -1 }, 0, InvalidRequest, nil, LogRange{}},
+		{"negative wait", "leader", func(r *FetchRequest) { r.MaxWaitMillis = -1 }, 0, InvalidRequest, nil, LogRange{}},
+		{"the leader's own id", "leader", func(r *FetchRequest) { r.Replica.NodeID = 1 }, 0, UnknownServerError, nil, LogRange{}},
+		{"no replica", "leader", func(r *FetchRequest) { r.Replica.NodeID = -1 }, 0, 0, nil, LogRange{10, 11, 1000}},
+		{"beyond the end", "leader", func(r *FetchRequest) { r.FetchOffset = 99 }, 0, 0, &EpochEnd{2, 10}, LogRange{}},
+		{"an epoch that ended", "leader", func(r *FetchRequest) { r.FetchOffset, r.LastFetchedEpoch = 7, 1 }, 0, 0, &EpochEnd{1, 5}, LogRange{}},
+		{"not the leader", "follower", func(r *FetchRequest) {}, 0, NotLeaderOrFollower, nil, LogRange{}},
+		{"not the leader any more", "resigned", func(r *FetchRequest) {}, 0, NotLeaderOrFollower, nil, LogRange{}},
+	} {
+		l := inRole(t, test.role)
+		q := fetch(2, 10)
+		q.LastFetchedEpoch = 2
+		test.change(q)
+		r, ok := l.ask(q).(*FetchResponse)
+		if !ok {
+			t.Errorf("%s: no answer", test.reason)
+			continue
+		}
+		if r.Code != test.top || r.Partition != test.partition || !equal(r.Diverging, test.diverging) || r.Read != test.read || r.SnapshotID != nil || r.HighWatermark != Unknown {
+			t.Errorf("%s: %+v", test.reason, r)
+		}
+		if s := l.core.Status(); s.Epoch != 3 {
+			t.Errorf("%s: epoch %d", test.reason, s.Epoch)
+		}
+	}
+}
+
+// A Fetch that has nothing to bring waits (kraft.md 8.2).
+func TestDelayedFetch(t *testing.T) {
+	waiting := func() *lone {
+		l := inRole(t, "leader")
+		l.syncAll()
+		if r := l.ask(fetch(2, 11)); r != nil {
+			t.Fatalf("%+v", r)
+		}
+		return l
+	}
+	t.Run("records end it", func(t *testing.T) {
+		l := waiting()
+		id := l.nextID
+		l.ask(&AppendRequest{Batch{BaseOffset: 11, LastOffset: 12, Epoch: 3, Bytes: []byte("x")}})
+		if r, ok := l.answerTo(id).(*FetchResponse); !ok || r.Read != (LogRange{11, 13, 1000}) {
+			t.Errorf("%v", l.effects)
+		}
+	})
+	t.Run("time ends it", func(t *testing.T) {
+		l := waiting()
+		id := l.nextID
+		if l.after(499); l.answerTo(id) != nil {
+			t.Error("too early")
+		}
+		l.after(1)
+		if r, ok := l.answerTo(id).(*FetchResponse); !ok || r.Read.From < r.Read.End || r.Partition != NoError {
+			t.Errorf("%v", l.effects)
+		}
+	})
+	t.Run("the high watermark ends it", func(t *testing.T) {
+		l := inRole(t, "leader") // its own append is not synced
+		q := fetch(2, 11)
+		q.HighWatermark = 5
+		if r := l.ask(q); r != nil {
+			t.Fatalf("%+v", r)
+		}
+		id := l.nextID
+		l.step(Synced{11, 0})
+		if r, ok := l.answerTo(id).(*FetchResponse); !ok || r.HighWatermark != 11 {
+			t.Errorf("%v", l.effects)
+		}
+	})
+	t.Run("unless it is not wanted", func(t *testing.T) {
+		l := inRole(t, "leader")
+		l.ask(fetch(2, 11))
+		id := l.nextID
+		l.step(Synced{11, 0})
+		if l.core.Status().HighWatermark != 11 || l.answerTo(id) != nil {
+			t.Errorf("%v", l.effects)
+		}
+	})
+	t.Run("the end of the term ends it", func(t *testing.T) {
+		l := waiting()
+		id := l.nextID
+		l.step(Resign{3})
+		if r, ok := l.answerTo(id).(*FetchResponse); !ok || r.Partition != NotLeaderOrFollower || r.LeaderID != 1 {
+			t.Errorf("%v", l.effects)
+		}
+	})
+}
+
+// TestCommit: what is needed for the high watermark to move (kraft.md 8.4; DESIGN.md 6).
+func TestCommit(t *testing.T) {
+	l := inRole(t, "leader")
+	check := func(reason string, want Offset) {
+		t.Helper()
+		if hw := l.core.Status().HighWatermark; hw != want {
+			t.Errorf("%s: high watermark %d, want %d", reason, hw, want)
+		}
+	}
+	old := fetch(2, 10)
+	old.LastFetchedEpoch = 2
+	l.ask(old)
+	check("entries of an older epoch are on a majority, but none of this one", Unknown)
+	l.ask(fetch(2, 11))
+	check("one follower has all, but the leader's own fsync is not done", Unknown)
+	l.ask(fetch(3, 11))
+	check("two followers are a majority without the leader", 11)
+
+	l = inRole(t, "leader")
+	l.ask(fetch(2, 11))
+	l.step(Synced{11, 7})
+	check("an fsync of another generation", Unknown)
+	l.step(Synced{11, 0})
+	check("a follower and the leader", 11)
+	l.ask(&AppendRequest{Batch{BaseOffset: 11, LastOffset: 11, Epoch: 3, Bytes: []byte("x")}})
+	l.step(Synced{12, 0})
+	check("the leader alone", 11)
+	l.ask(fetch(9, 12))
+	check("an observer doesn't count", 11)
+	l.ask(fetch(3, 12))
+	check("the other follower", 12)
+	l.ask(fetch(3, 11))
+	check("it never goes back", 12)
+}
+
+// The leader is heard by enough voters, or resigns (kraft.md 10.3).
+func TestCheckQuorum(t *testing.T) {
+	l := inRole(t, "leader")
+	l.after(2999)
+	l.ask(fetch(2, 11)) // one of two is enough, and restarts the timer
+	if l.after(2999); l.core.Status().Role != Leader {
+		t.Fatal("too early")
+	}
+	if l.after(1); l.core.Status().Role != Resigned {
+		t.Fatalf("%v", l.core.Status().Role)
+	}
+	for reason, r := range map[string]Request{
+		"an observer":         fetch(9, 11),
+		"a diverging fetch":   fetch(2, 99),
+		"a fetch too high":    &FetchRequest{Replica: ReplicaKey{NodeID: 2}, Epoch: 4, LastFetchedEpoch: 3},
+		"a snapshot unknown":  &FetchSnapshotRequest{Replica: ReplicaKey{NodeID: 2}, Epoch: 3, SnapshotID: SnapshotID{5, 1}},
+		"a vote":              &VoteRequest{Voter: noReplica, Replica: ReplicaKey{NodeID: 2}, ReplicaEpoch: 3, PreVote: true},
+		"the leader's own id": fetch(1, 11),
+	} {
+		l := inRole(t, "leader")
+		l.after(2999)
+		l.ask(r)
+		if l.after(1); l.core.Status().Role != Resigned {
+			t.Errorf("%s counts", reason)
+		}
+	}
+}
+
+// BeginQuorumEpoch goes to voters that don't fetch, at once and every second.
+func TestBeginQuorumEpochIsRepeated(t *testing.T) {
+	l := inRole(t, "leader")
+	begin := l.sent(2)
+	if r := begin.Request.(*BeginQuorumEpochRequest); r.LeaderID != 1 || r.Epoch != 3 || r.Voter != (ReplicaKey{NodeID: 2}) || len(r.Endpoints) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	l.step(Answered{begin.ID, &BeginQuorumEpochResponse{LeaderView: view(3, 1)}})
+	l.after(900)
+	l.ask(fetch(3, 11))
+	l.after(100)
+	l.sent(2)
+	for _, e := range l.effects {
+		if s, ok := e.(Send); ok && s.To.NodeID == 3 {
+			t.Error("a voter that fetches is told again")
+		}
+	}
+}
+
+// Appends of the layer above: the place and the epoch must be those that it made the batch for.
+func TestAppend(t *testing.T) {
+	good := Batch{BaseOffset: 11, LastOffset: 12, Epoch: 3, Bytes: []byte("x")}
+	for _, test := range []struct {
+		reason string
+		role   string
+		change func(*Batch)
+		code   Code
+		next   Offset
+	}{
+		{"good", "leader", func(*Batch) {}, NoError, 13},
+		{"another epoch", "leader", func(b *Batch) { b.Epoch = 2 }, NotLeaderOrFollower, 11},
+		{"not the leader", "follower", func(*Batch) {}, NotLeaderOrFollower, 10},
+		{"behind the end", "leader", func(b *Batch) { b.BaseOffset, b.LastOffset = 12, 13 }, InvalidRequest, 11},
+		{"before the end", "leader", func(b *Batch) { b.BaseOffset = 10 }, InvalidRequest, 11},
+		{"no records", "leader", func(b *Batch) { b.LastOffset = 10 }, InvalidRequest, 11},
+		{"no bytes", "leader", func(b *Batch) { b.Bytes = nil }, InvalidRequest, 11},
+		{"control records are the core's own", "leader", func(b *Batch) { b.Control = []ControlRecord{LeaderChange{}} }, InvalidRequest, 11},
+	} {
+		l := inRole(t, test.role)
+		b := good
+		test.change(&b)
+		r := l.ask(&AppendRequest{b}).(*AppendResponse)
+		if r.Code != test.code || r.NextOffset != test.next {
+			t.Errorf("%s: %+v", test.reason, r)
+		}
+		if _, ok := effect[AppendLog](l); ok != (test.code == NoError) {
+			t.Errorf("%s: appended %v", test.reason, ok)
+		}
+	}
+}
+
+// DescribeQuorum has the ends and times of all (kraft.md 10.5).
+func TestDescribeQuorum(t *testing.T) {
+	l := inRole(t, "leader")
+	l.syncAll()
+	l.ask(fetch(2, 11))
+	start := l.now
+	l.after(100)
+	l.ask(&AppendRequest{Batch{BaseOffset: 11, LastOffset: 12, Epoch: 3, Bytes: []byte("x")}})
+	l.ask(fetch(2, 11)) // it had all there was at its last fetch
+	l.ask(fetch(9, 11))
+	r := l.ask(&DescribeQuorumRequest{}).(*DescribeQuorumResponse)
+	own := uuid.Nil
+	want := []ReplicaState{{ReplicaKey{1, own}, 13, l.now, l.now}, {ReplicaKey{2, own}, 11, l.now, start}, {ReplicaKey{3, own}, Unknown, -1, -1}}
+	for i, v := range want {
+		if r.Voters[i] != v {
+			t.Errorf("voter %+v, want %+v", r.Voters[i], v)
+		}
+	}
+	if len(r.Observers) != 1 || r.Observers[0] != (ReplicaState{ReplicaKey{9, dirID(9, 1)}, 11, l.now, -1}) {
+		t.Errorf("observers %+v", r.Observers)
+	}
+	l.after(3000) // nobody has fetched: it resigns
+	if r := l.ask(&DescribeQuorumRequest{}).(*DescribeQuorumResponse); r.Partition != NotLeaderOrFollower {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A leader forgets an observer after five minutes.
+func TestForgetObservers(t *testing.T) {
+	l := newLone(t, func(cfg *Config, r *Recovered) { cfg.StaticVoters = cfg.StaticVoters[:1] })
+	l.step(Tick{})
+	q := fetch(9, 10)
+	q.Epoch, q.LastFetchedEpoch = 4, 2
+	l.ask(q)
+	l.after(299_999)
+	if r := l.ask(&DescribeQuorumRequest{}).(*DescribeQuorumResponse); len(r.Observers) != 1 {
+		t.Errorf("%+v", r.Observers)
+	}
+	l.after(1)
+	if r := l.ask(&DescribeQuorumRequest{}).(*DescribeQuorumResponse); len(r.Observers) != 0 {
+		t.Errorf("%+v", r.Observers)
+	}
+}
