@@ -1,17 +1,26 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	urfave "github.com/urfave/cli/v2"
 
 	"kstorage/checkpoint"
+	"kstorage/internal/cli"
 	"kstorage/internal/config"
 )
 
 // config reads the configuration that --config names and passes its warnings on.
 func (s *session) config(ctx *urfave.Context) (*config.Config, error) {
 	conf, err := config.Load(ctx.String("config"), s.world.Env)
+	if unreadable := (*config.Error)(nil); errors.As(err, &unreadable) && unreadable.Line == 0 && unreadable.Key == "" {
+		where := "--config " + ctx.String("config")
+		if variable := s.args.FromEnv["config"]; variable != "" {
+			where += " (from " + variable + ")"
+		}
+		return nil, &cli.Problem{What: unreadable.Reason, Where: where, Fix: unreadable.Fix}
+	}
 	if err != nil {
 		return nil, s.explain(err)
 	}

@@ -3,11 +3,15 @@ package main
 import (
 	"errors"
 	"flag"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -18,8 +22,15 @@ var update = flag.Bool("update", false, "rewrite the texts that scripts compare 
 // TestScript runs the scenarios in testdata/script, which are the specification of the command. Beside the
 // commands of testscript they have:
 //
-//	exits N kstorage ARG...   run it, and demand the exit code N; stdout and stderr are compared as after exec
-//	node FILE [KEY=VALUE...]  write a configuration of a combined node 1 with the log directory d1; KEY= drops a key
+//	exits N kstorage ARG...      run it, and demand the exit code N and what holds for every run (see everyRun);
+//	                             stdout and stderr are compared as after exec
+//	unchanged N kstorage ARG...  the same, and each file and folder is as it was before
+//	refuses kstorage ARG...      the same with the exit code 1, stdout is empty, and a reason is on stderr, none of
+//	                             which reads as if the directories were formatted
+//	node FILE [KEY=VALUE...]     write a configuration of a combined node 1 with the log directory d1; KEY= drops a key
+//	lock FILE...                 hold the lock of a running node, to the end of the script
+//
+// CID is a cluster id.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "../../testdata/script",
@@ -28,14 +39,18 @@ func TestScript(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TZ", "UTC")
+			e.Setenv("CID", "Wq9rPWnzQ4uv0sRyMKXc1w")
 			e.Setenv("KSTORAGE_TEST_SEED", "1")
 			e.Setenv("KSTORAGE_TEST_TIME", "1796017003")
 			e.Defer(func() { exec.Command("chmod", "-R", "u+rwX", e.WorkDir).Run() })
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
-			"node":  node,
+			"exits":     exits,
+			"unchanged": unchanged,
+			"refuses":   refuses,
+			"node":      node,
+			"lock":      lock,
 		},
 	})
 }
@@ -55,6 +70,87 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+	everyRun(ts)
+}
+
+var (
+	trace = regexp.MustCompile(`(?m)^panic: |^goroutine `)
+	// Entrypoints of containers look for these words and carry on, so they stand in two sentences and nowhere else.
+	alreadyFormatted = regexp.MustCompile(`(?i)already formatted`)
+	sentences        = regexp.MustCompile(`Log directory .* is already formatted\. Use --ignore-formatted to ignore this directory and format the others\.|All of the log directories are already formatted\.`)
+)
+
+// everyRun checks what the specification demands of every run.
+func everyRun(ts *testscript.TestScript) {
+	output := ts.ReadFile("stdout") + ts.ReadFile("stderr")
+	if trace.MatchString(output) {
+		ts.Fatalf("a stack trace")
+	}
+	if alreadyFormatted.MatchString(sentences.ReplaceAllString(output, "")) {
+		ts.Fatalf("the words %q stand outside of their sentences", alreadyFormatted)
+	}
+}
+
+func unchanged(ts *testscript.TestScript, neg bool, args []string) {
+	before := tree(ts)
+	exits(ts, neg, args)
+	after := tree(ts)
+	for path, was := range before {
+		if after[path] != was {
+			ts.Fatalf("%s has changed: %q, it was %q", path, after[path], was)
+		}
+	}
+	for path := range after {
+		if _, ok := before[path]; !ok {
+			ts.Fatalf("%s is new", path)
+		}
+	}
+}
+
+// tree has the mode, the time of change and the content of all that is in the working folder. Where
+// modes hide something it stays hidden.
+func tree(ts *testscript.TestScript) map[string]string {
+	out := map[string]string{}
+	filepath.WalkDir(ts.MkAbs("."), func(path string, entry fs.DirEntry, err error) error {
+		if entry == nil {
+			return nil
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return nil
+		}
+		out[path] = fmt.Sprint(info.Mode(), info.ModTime())
+		if entry.Type().IsRegular() {
+			content, _ := os.ReadFile(path)
+			out[path] += string(content)
+		}
+		return nil
+	})
+	return out
+}
+
+func refuses(ts *testscript.TestScript, neg bool, args []string) {
+	unchanged(ts, neg, append([]string{"1"}, args...))
+	if stdout := ts.ReadFile("stdout"); stdout != "" {
+		ts.Fatalf("stdout of a refused command: %s", stdout)
+	}
+	stderr := ts.ReadFile("stderr")
+	if stderr == "" || alreadyFormatted.MatchString(stderr) {
+		ts.Fatalf("stderr does not give a reason")
+	}
+}
+
+// lock holds the locks that a running node holds. They belong to this process, and the command runs in another.
+func lock(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: lock FILE...")
+	}
+	for _, name := range args {
+		f, err := os.OpenFile(ts.MkAbs(name), os.O_RDWR|os.O_CREATE, 0o644)
+		ts.Check(err)
+		ts.Defer(func() { f.Close() })
+		ts.Check(syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK}))
 	}
 }
 

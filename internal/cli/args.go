@@ -307,7 +307,11 @@ func lookup(table []option, name, word string) (*option, *UsageError) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, unrecognized(word)
+		e := unrecognized(word)
+		if near := nearest(table, name); near != "" && e.Hint == "" {
+			e.Hint = "the option with the nearest name is " + near
+		}
+		return nil, e
 	case 1:
 		return found[0], nil
 	}
@@ -327,6 +331,15 @@ func unrecognized(word string) *UsageError {
 		e.Hint = "the command version prints it"
 	}
 	return e
+}
+
+// nearest is the option whose name is most like name.
+func nearest(table []option, name string) string {
+	flags := make([]cli.Flag, len(table))
+	for i, o := range table {
+		flags[i] = &cli.BoolFlag{Name: o.long}
+	}
+	return cli.SuggestFlag(flags, name, true)
 }
 
 // short parses a word of short options: each but the last takes no value; the last may have
