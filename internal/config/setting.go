@@ -143,7 +143,7 @@ func (s *setting) check(text string, v *value) *problem {
 		return checkRange(rule, text, v.double)
 	case stringKind:
 		if nonEmpty && text == "" {
-			return &problem{reason: "the value is empty", fix: "give it a value, or remove the line"}
+			return &problem{reason: "the value is empty", fix: "write a value, or remove the line"}
 		}
 		return checkChoice(rule, text)
 	case listKind:
@@ -156,7 +156,7 @@ func (s *setting) check(text string, v *value) *problem {
 			return p
 		}
 		if nonEmpty && len(v.list) == 0 {
-			return &problem{reason: "the list is empty", fix: "give it a value, or remove the line"}
+			return &problem{reason: "the list is empty", fix: "write at least one value"}
 		}
 		for i, entry := range v.list {
 			if entry == "" {
