@@ -60,6 +60,9 @@ func (c *Config) Keys() []string {
 // Source says where the value of a setting comes from: the line of the file, or "the default".
 func (c *Config) Source(key string) string {
 	p, ok := c.given(key)
+	if !ok && key == "node.id" {
+		p, ok = c.given("broker.id")
+	}
 	if !ok {
 		return "the default"
 	}

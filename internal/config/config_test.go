@@ -6,9 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // base is a combined node; tests append to it.
@@ -239,6 +242,15 @@ num.io.threads=7
 	}
 }
 
+func TestNodeIDHasTwoNames(t *testing.T) {
+	for _, name := range []string{"node.id", "broker.id"} {
+		c := mustParse(t, strings.Replace(base, "node.id=1", name+"=5", 1)+"log.dirs=a\n")
+		if c.NodeID != 5 || c.Int("node.id") != 5 || c.Int("broker.id") != 5 || c.Source("node.id") != "server.properties line 2" {
+			t.Errorf("%s=5 gives %d, %d, %d from %s", name, c.NodeID, c.Int("node.id"), c.Int("broker.id"), c.Source("node.id"))
+		}
+	}
+}
+
 func TestAccessOfAnotherTypePanics(t *testing.T) {
 	c := mustParse(t, base+"log.dirs=a\n")
 	for name, access := range map[string]func(){
@@ -312,6 +324,42 @@ func TestSettingsAreSorted(t *testing.T) {
 	for _, s := range settings {
 		s.defaultValue() // panics where a default is not allowed
 	}
+}
+
+// The pattern is Kafka's for lists.
+func TestSplitListIsThePattern(t *testing.T) {
+	pattern := regexp.MustCompile(`[ \t\n\v\f\r]*,[ \t\n\v\f\r]*`)
+	rapid.Check(t, func(t *rapid.T) {
+		text := trim(rapid.StringOf(rapid.SampledFrom([]rune("ab,, \t\n\v\x01\u00a0\u2003"))).Draw(t, "text"))
+		want := pattern.Split(text, -1)
+		if text == "" {
+			want = nil
+		}
+		if got := splitList(text); !slices.Equal(got, want) {
+			t.Fatalf("%q is split into %q, want %q", text, got, want)
+		}
+	})
+}
+
+func TestEndpointsComeBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		host := rapid.SampledFrom([]string{"", "localhost", "node-1.example.com", "10.0.0.1", "::1", "fe80::1%eth0"}).Draw(t, "host")
+		written := host
+		if strings.Contains(host, ":") {
+			written = "[" + host + "]"
+		}
+		name := rapid.StringMatching(`[A-Z][A-Z0-9_]*`).Draw(t, "name")
+		port := rapid.Uint16().Draw(t, "port")
+		listener, problem := parseListener(fmt.Sprintf("%s://%s:%d", name, written, port))
+		if problem != nil || listener != (Listener{Name: name, Host: host, Port: int(port)}) {
+			t.Fatalf("listener %+v, %v", listener, problem)
+		}
+		id := rapid.Int32().Draw(t, "id")
+		voters, problem := parseVoters([]string{fmt.Sprintf("%d@%s:%d", id, written, port)})
+		if problem != nil || !slices.Equal(voters, []Voter{{id, Address{host, port}}}) {
+			t.Fatalf("voters %+v, %v", voters, problem)
+		}
+	})
 }
 
 func FuzzLoad(f *testing.F) {
