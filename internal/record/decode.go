@@ -131,10 +131,14 @@ func (d *Decoder) values(c *cursor, fields []Field, version int16) []Value {
 			break
 		}
 		last = int(number)
-		i := taggedField(fields, number, version)
+		i := taggedField(fields, number)
 		if i < 0 {
 			tags.data = append(tags.data, c.data[start:c.pos]...)
 			continue
+		}
+		if fields[i].Since > version { // as Kafka, which cannot read such a record either
+			c.failAt(start, "tagged field %s in version %d, which doesn't have it", fields[i].Name, version)
+			break
 		}
 		tags.num |= 1 << number
 		// The content alone, at its place in the whole.
@@ -148,9 +152,10 @@ func (d *Decoder) values(c *cursor, fields []Field, version int16) []Value {
 	return values
 }
 
-func taggedField(fields []Field, number uint32, version int16) int {
+// taggedField returns the place of the field with a tag, -1 if no version has it.
+func taggedField(fields []Field, number uint32) int {
 	for i := range fields {
-		if f := &fields[i]; f.Tag != 0 && f.Tag.number() == number && f.Since <= version {
+		if f := &fields[i]; f.Tag != 0 && f.Tag.number() == number {
 			return i
 		}
 	}
