@@ -31,7 +31,8 @@ func (e *AlreadyFormattedError) Fix() string {
 type Refusal struct {
 	Reason string // one line; the sentences of Kafka's tool that scripts know are kept to the byte
 	Known  bool   // Reason is such a sentence
-	Where  string // directory, file or option, where that is not in the reason
+	Option string // the long name of the option it is about, if it is about one
+	Where  string // directory or file, where that is not in the reason
 	Help   string // the way out
 }
 

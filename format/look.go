@@ -14,8 +14,9 @@ import (
 // directory is what New sees of a log directory.
 type directory struct {
 	metaprops.Dir
-	metadata  []string // what is in its folder of the metadata log
-	bootstrap bool     // it has a bootstrap.checkpoint
+	info      fs.FileInfo // of the directory, nil if it does not exist
+	metadata  []string    // what is in its folder of the metadata log
+	bootstrap bool        // it has a bootstrap.checkpoint
 	unusable  *DirError
 }
 
@@ -57,6 +58,12 @@ func lookAt(fsys disk.FS, dir metaprops.Dir) directory {
 		}
 		return d
 	}
+	info, err := fsys.Stat(d.Path)
+	if err != nil {
+		d.unusable = &DirError{Dir: d.Path, Op: "read", Path: d.Path, Err: err}
+		return d
+	}
+	d.info = info
 	entries, err := fsys.ReadDir(d.Path)
 	if err != nil {
 		d.unusable = &DirError{Dir: d.Path, Op: "read", Path: d.Path, Err: err}
@@ -104,12 +111,6 @@ func (d *directory) live() bool {
 		}
 	}
 	return false
-}
-
-// under reports whether path lies below dir, both as they are written.
-func under(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != "." && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
 // child is the path of a file in dir. Unlike filepath.Join it leaves dir as it is written: behind

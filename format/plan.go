@@ -86,7 +86,7 @@ func newPlan(o Options, fsys disk.FS) (*Plan, error) {
 		o:    o,
 	}
 	// In the order in which Kafka's tool checks, so that the first thing said is the same.
-	steps := []func() error{p.quorum, p.clusterIDText, p.load, p.levels, p.credentials, p.verify, p.choose, p.version, p.draw}
+	steps := []func() error{p.quorum, p.clusterIDText, p.load, p.levels, p.credentials, p.verify, p.choose, p.version, p.draw, p.unlocked}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, err
@@ -94,6 +94,19 @@ func newPlan(o Options, fsys disk.FS) (*Plan, error) {
 	}
 	p.warn()
 	return p.Plan, nil
+}
+
+// unlocked checks that Apply will get its locks.
+func (p *planner) unlocked() error {
+	if len(p.Format) == 0 {
+		return nil
+	}
+	release, err := p.lock()
+	if err != nil {
+		return err
+	}
+	release()
+	return nil
 }
 
 // planner is a plan in the making.
@@ -115,12 +128,16 @@ func (p *planner) warning(format string, args ...any) {
 func (p *planner) quorum() error {
 	o := p.o
 	if o.StaticVoters && (o.Standalone || o.InitialControllers != nil) {
-		return &Refusal{Known: true,
+		option := "standalone"
+		if !o.Standalone {
+			option = "initial-controllers"
+		}
+		return &Refusal{Known: true, Option: option,
 			Reason: "You cannot specify controller.quorum.voters and format the node with --initial-controllers or --standalone. If you want to use dynamic quorum, please remove controller.quorum.voters and specify controller.quorum.bootstrap.servers instead.",
 			Help:   "leave the option out to keep the static voters"}
 	}
 	if o.Standalone && !o.Controller {
-		return &Refusal{Known: true, Reason: "You can only use --standalone on a controller.",
+		return &Refusal{Known: true, Option: "standalone", Reason: "You can only use --standalone on a controller.",
 			Help: "a broker needs no option; its controllers are formatted with one"}
 	}
 	if o.InitialControllers != nil {
@@ -146,10 +163,10 @@ func (p *planner) clusterIDText() error {
 	id := *p.o.ClusterID
 	switch {
 	case id == "":
-		return &Refusal{Reason: "the cluster id is empty", Where: p.o.ClusterIDFrom,
+		return &Refusal{Reason: "the cluster id is empty", Option: "cluster-id",
 			Help: "pass the id of the cluster; without the option and its variable the node gets its id from the quorum"}
 	case strings.TrimFunc(id, blankOrControl) != id:
-		return &Refusal{Reason: fmt.Sprintf("the cluster id %q begins or ends with a blank or a control character", id), Where: p.o.ClusterIDFrom,
+		return &Refusal{Reason: fmt.Sprintf("the cluster id %q begins or ends with a blank or a control character", id), Option: "cluster-id",
 			Help: "pass the id without it"}
 	}
 	p.given = metaprops.AsKafkaReads(id)
@@ -162,14 +179,42 @@ func (p *planner) load() error {
 	p.ensemble = metaprops.Load(p.o.LogDirs, p.o.MetadataLogDir, p.disk)
 	p.dirs = look(p.disk, p.ensemble)
 	p.known, _ = p.ensemble.ClusterID()
-	return nil
+	p.ClusterID = p.known
+	if p.known == "" && p.decidesItself() {
+		p.ClusterID = p.given
+	}
+	return sameDirectory(p.dirs)
+}
+
+// decidesItself reports whether no formatted directory has a say in what new ones get: there is none, or only such of
+// the time before KRaft.
+func (p *planner) decidesItself() bool {
+	for _, d := range p.ensemble.In(metaprops.Formatted) {
+		if d.Properties.Version != metaprops.V0 {
+			return false
+		}
+	}
+	return true
+}
+
+// sameDirectory refuses two paths to one directory: the second meta.properties would replace the first.
+func sameDirectory(dirs []directory) error {
+	var errs []error
+	for i, a := range dirs {
+		for _, b := range dirs[:i] {
+			if a.info != nil && b.info != nil && os.SameFile(a.info, b.info) {
+				errs = append(errs, &Refusal{Reason: fmt.Sprintf("%s and %s are one directory", b.Path, a.Path), Help: "remove one of them from the log directories"})
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // levels resolves the feature levels. The cluster id decides about the default.
 func (p *planner) levels() error {
 	choice := features.Choice{
 		Release:      p.o.Release,
-		Default:      features.DefaultVersion(p.known != "" || p.o.ClusterID != nil, p.o.Unstable),
+		Default:      features.DefaultVersion(p.ClusterID != "", p.o.Unstable),
 		Features:     p.o.Features,
 		StaticVoters: p.o.StaticVoters,
 		Unstable:     p.o.Unstable,
@@ -182,7 +227,7 @@ func (p *planner) levels() error {
 	chosen := p.o.Release != 0 || slices.ContainsFunc(p.o.Features, func(l features.Level) bool { return l.Name == features.MetadataVersionName })
 	if !chosen {
 		p.VersionFrom = "a cluster id is known, and this is the newest level that released Apache Kafka reads"
-		if p.known == "" && p.o.ClusterID == nil {
+		if p.ClusterID == "" {
 			p.VersionFrom = "no cluster id is known, and this is the first level at which a cluster gives itself one"
 		}
 	}
@@ -192,14 +237,14 @@ func (p *planner) levels() error {
 // credentials checks the SCRAM arguments, also where they will have no effect.
 func (p *planner) credentials() error {
 	if len(p.o.Scram) > 0 && !p.MetadataVersion.SupportsScram() {
-		return &Refusal{Known: true, Reason: "SCRAM is only supported in metadata.version 3.5-IV2 or later.",
+		return &Refusal{Known: true, Option: "add-scram", Reason: "SCRAM is only supported in metadata.version 3.5-IV2 or later.",
 			Where: "metadata.version is " + p.MetadataVersion.String()}
 	}
 	var errs []error
 	for i, text := range p.o.Scram {
 		arg, err := scram.Parse(string(text))
 		if err != nil {
-			errs = append(errs, &Refusal{Reason: "a SCRAM credential is not usable: " + err.Error(), Where: fmt.Sprintf("--add-scram, %s of %d", ordinal(i+1), len(p.o.Scram)),
+			errs = append(errs, &Refusal{Option: "add-scram", Reason: fmt.Sprintf("SCRAM credential %d of %d: %v", i+1, len(p.o.Scram), err),
 				Help: "the form is SCRAM-SHA-256=[name=alice,password=alice-secret]"})
 			continue
 		}
@@ -207,18 +252,6 @@ func (p *planner) credentials() error {
 		p.Users = append(p.Users, User{arg.Name(), arg.Mechanism().String(), arg.Iterations()})
 	}
 	return errors.Join(errs...)
-}
-
-func ordinal(n int) string {
-	switch n {
-	case 1:
-		return "the first"
-	case 2:
-		return "the second"
-	case 3:
-		return "the third"
-	}
-	return fmt.Sprintf("number %d", n)
 }
 
 // verify checks the files that are there against the options and each other.
@@ -231,18 +264,22 @@ func (p *planner) verify() error {
 		return err
 	}
 	var errs []error
+	var without []string // directories that wait for a cluster id
 	for _, d := range p.ensemble.In(metaprops.Formatted) {
-		switch {
-		case d.Properties.Blank():
-			errs = append(errs, &Refusal{Reason: d.File() + " is empty", Where: d.Path,
+		if d.Properties.Blank() {
+			errs = append(errs, &Refusal{Reason: d.File() + " is empty",
 				Help: "a crash or a full disk left it so: restore it from a copy, or if the directory holds nothing of worth remove the file and format again"})
-		case d.Properties.Version == metaprops.V2 && d.Properties.ClusterID == "" && p.o.ClusterID != nil && p.known == "":
-			if p.o.Controller {
-				errs = append(errs, &Refusal{Reason: fmt.Sprintf("%s was formatted without a cluster id; it gets its id from the quorum", d.Path),
-					Where: p.o.ClusterIDFrom, Help: "leave the cluster id out"})
-				continue
-			}
-			p.warning("%s was formatted without a cluster id; it gets its id from the quorum, and %s is not stored", d.Path, p.o.ClusterIDFrom)
+		}
+		if d.Properties.Version == metaprops.V2 {
+			without = append(without, d.Path)
+		}
+	}
+	if len(without) > 0 && p.known == "" && p.o.ClusterID != nil {
+		reason := strings.Join(without, ", ") + ": formatted without a cluster id; it gets its id from the quorum"
+		if p.o.Controller {
+			errs = append(errs, &Refusal{Option: "cluster-id", Reason: reason, Help: "leave the cluster id out"})
+		} else {
+			p.warning("%s, and %s is not stored", reason, p.o.ClusterIDFrom)
 		}
 	}
 	return errors.Join(errs...)
@@ -363,31 +400,19 @@ func (p *planner) voter() *checkpoint.Voter {
 
 // version decides about the cluster id of the new files, which the version must fit.
 func (p *planner) version() error {
-	if len(p.Format) == 0 {
+	if len(p.Format) == 0 || p.ClusterID != "" || p.MetadataVersion.SupportsClusterID() {
 		return nil
 	}
-	p.ClusterID = p.known
-	if p.known == "" && len(p.Formatted) == 0 || p.known == "" && p.onlyV0() {
-		p.ClusterID = p.given
+	option := "release-version"
+	if p.o.Release == 0 {
+		option = "feature"
 	}
-	if p.ClusterID == "" && !p.MetadataVersion.SupportsClusterID() {
-		return &Refusal{
-			Reason: fmt.Sprintf("metadata.version %s needs a cluster id, and none is known", p.MetadataVersion),
-			Help: fmt.Sprintf("pass --cluster-id with the id of the cluster (random-uuid makes one for a new cluster), or format with --release-version %s or newer, at which the cluster gives itself an id",
-				features.LatestProduction),
-		}
+	return &Refusal{
+		Option: option,
+		Reason: fmt.Sprintf("metadata.version %s needs a cluster id, and none is known", p.MetadataVersion),
+		Help: fmt.Sprintf("pass --cluster-id with the id of the cluster (random-uuid makes one for a new cluster), or format with --release-version %s or newer, at which the cluster gives itself an id",
+			features.LatestProduction),
 	}
-	return nil
-}
-
-// onlyV0 reports whether the formatted directories are all of the time before KRaft: they have no say in what new ones get.
-func (p *planner) onlyV0() bool {
-	for _, d := range p.ensemble.In(metaprops.Formatted) {
-		if d.Properties.Version != metaprops.V0 {
-			return false
-		}
-	}
-	return true
 }
 
 // draw makes the random ids and the voters.
@@ -400,7 +425,7 @@ func (p *planner) draw() error {
 		d := &p.Format[i]
 		if v := p.voter(); v != nil && d.Path == p.o.MetadataLogDir {
 			if other, ok := taken[v.DirectoryID]; ok {
-				return &Refusal{Reason: fmt.Sprintf("the directory id %s in --initial-controllers is that of %s already", kafkaid.String(v.DirectoryID), other),
+				return &Refusal{Option: "initial-controllers", Reason: fmt.Sprintf("the directory id %s in --initial-controllers is that of %s already", kafkaid.String(v.DirectoryID), other),
 					Help: "each log directory has an id of its own: random-uuid makes one"}
 			}
 			d.DirectoryID = v.DirectoryID

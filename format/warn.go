@@ -42,7 +42,7 @@ func (p *planner) warnDirectories() {
 			p.warning("%s is of version 0, from before KRaft: a server in KRaft mode does not start with it", d.File())
 		}
 	}
-	p.Warnings = append(p.Warnings, hazards(p.disk, p.o.LogDirs, p.o.MetadataLogDir)...)
+	p.Warnings = append(p.Warnings, hazards(p.disk, p.o.LogDirs)...)
 	if p.checkpointDir == "" || len(p.Formatted) == 0 {
 		return
 	}
@@ -50,20 +50,15 @@ func (p *planner) warnDirectories() {
 		p.o.NodeID, p.checkpointDir, strings.Join(p.Formatted, ", "))
 }
 
-// Hazards are the things about the log directories of a node with which a Kafka broker refuses to
+// Hazards are the things in the log directories of a node with which a Kafka broker refuses to
 // start, though they can be formatted.
-func Hazards(logDirs []string, metadataLogDir string) []string {
-	return hazards(disk.OS, logDirs, metadataLogDir)
-}
+func Hazards(logDirs []string) []string { return hazards(disk.OS, logDirs) }
 
-func hazards(fsys disk.FS, logDirs []string, metadataLogDir string) []string {
+func hazards(fsys disk.FS, logDirs []string) []string {
 	var out []string
 	for _, dir := range logDirs {
 		if info, err := fsys.Stat(child(dir, "lost+found")); err == nil && info.IsDir() {
 			out = append(out, fmt.Sprintf("%s has a folder lost+found: a Kafka broker refuses to start with it; use a folder below the mount point as log directory", dir))
-		}
-		if dir != metadataLogDir && under(metadataLogDir, dir) {
-			out = append(out, fmt.Sprintf("metadata.log.dir %s lies in the log directory %s: a Kafka broker refuses to start with it", metadataLogDir, dir))
 		}
 	}
 	return out

@@ -27,6 +27,7 @@ func run(args []string, world cli.World) int {
 	grammar := s.grammar()
 	canonical, err := grammar.Canonical(args, world.Env)
 	if err != nil {
+		s.out.JSON = grammar.WantsJSON(args, world.Env)
 		return s.out.Fail(err)
 	}
 	s.args = canonical

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -39,12 +40,16 @@ func nodeIDFrom(conf *config.Config) string {
 	return fmt.Sprintf("%s (%s)", key, conf.Source(key))
 }
 
-// controllerEndpoint is what a controller advertises under the first controller listener.
+// controllerEndpoint is what a controller advertises under the first controller listener. A port that
+// is none, which Kafka's configuration takes, becomes 0.
 func controllerEndpoint(conf *config.Config) checkpoint.Endpoint {
 	e := checkpoint.Endpoint{Name: conf.ControllerListenerNames[0]}
 	if conf.IsController {
 		l := conf.AdvertisedControllerListeners[0]
-		e.Host, e.Port = l.Host, uint16(l.Port)
+		e.Host = l.Host
+		if l.Port >= 0 && l.Port <= math.MaxUint16 {
+			e.Port = uint16(l.Port)
+		}
 	}
 	return e
 }

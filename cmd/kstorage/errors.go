@@ -30,6 +30,11 @@ func (s *session) explain(err error) error {
 		p.Verbatim, p.Fix = true, e.Fix()
 	case *format.Refusal:
 		p.Verbatim, p.Where, p.Fix = e.Known, e.Where, e.Help
+		if e.Option != "" && p.Where == "" {
+			p.Where = s.from(e.Option)
+		}
+	case *format.VoterError:
+		p.Where = s.from("initial-controllers")
 	case *format.DirError:
 		p.Fix = e.Help
 	case *config.Error:
@@ -45,8 +50,12 @@ func (s *session) explain(err error) error {
 		p.Fix = "remove the copy, or its meta.properties, from the log directories"
 	case *features.UnknownVersionError:
 		p.Verbatim, p.Where = true, s.from("release-version")
-	case *features.AmbiguousVersionError, *features.UnsupportedFeatureError, *features.KRaftVersionError:
-		p.Verbatim = true
+	case *features.AmbiguousVersionError:
+		p.Verbatim, p.Where = true, s.from("release-version")+" and "+s.from("feature")
+	case *features.UnsupportedFeatureError, *features.KRaftVersionError:
+		p.Verbatim, p.Where = true, s.from("feature")
+	case *features.SyntaxError, *features.UnknownLevelError, *features.UnstableVersionError, *features.RequirementError:
+		p.Where = s.from("feature")
 	}
 	return p
 }

@@ -62,7 +62,7 @@ func (s *session) info(ctx *urfave.Context) error {
 	if report.Unreadable != nil {
 		return s.explain(report.Unreadable)
 	}
-	for _, w := range append(report.Warnings, format.Hazards(dirs, metadataDir)...) {
+	for _, w := range append(report.Warnings, format.Hazards(dirs)...) {
 		s.out.Warn(w)
 	}
 	zero, damage := readZeroCheckpoint(ensemble)

@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 	syscall.Umask(0o022)
 	testscript.Main(m, map[string]func(){
 		"kstorage": func() { os.Exit(run(os.Args[1:], testWorld())) },
+		lockHolder: holdLock,
 	})
 }
 

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -37,6 +39,7 @@ func TestScript(t *testing.T) {
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		ContinueOnError:     true, // one run tells all that differs
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TZ", "UTC")
 			e.Setenv("CID", "Wq9rPWnzQ4uv0sRyMKXc1w")
@@ -141,17 +144,49 @@ func refuses(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// lock holds the locks that a running node holds. They belong to this process, and the command runs in another.
+// lock has another process hold the locks that a running node holds. It cannot be this one: a process loses such a lock
+// when it closes the file, also after it has only read it.
 func lock(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: lock FILE...")
 	}
+	self, err := os.Executable()
+	ts.Check(err)
+	holder := exec.Cmd{Path: self, Args: []string{lockHolder}, Stderr: os.Stderr}
 	for _, name := range args {
-		f, err := os.OpenFile(ts.MkAbs(name), os.O_RDWR|os.O_CREATE, 0o644)
-		ts.Check(err)
-		ts.Defer(func() { f.Close() })
-		ts.Check(syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK}))
+		holder.Args = append(holder.Args, ts.MkAbs(name))
 	}
+	stdin, err := holder.StdinPipe()
+	ts.Check(err)
+	stdout, err := holder.StdoutPipe()
+	ts.Check(err)
+	ts.Check(holder.Start())
+	ts.Defer(func() {
+		stdin.Close()
+		holder.Wait()
+	})
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+		ts.Fatalf("the holder of the lock: %q, %v", line, err)
+	}
+}
+
+// lockHolder is the name under which the test program holds locks until its standard input ends.
+const lockHolder = "hold-lock"
+
+func holdLock() {
+	for _, name := range os.Args[1:] {
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+		if err == nil {
+			err = syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK})
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		defer f.Close()
+	}
+	fmt.Println("held")
+	io.Copy(io.Discard, os.Stdin)
 }
 
 func node(ts *testscript.TestScript, neg bool, args []string) {

@@ -68,6 +68,13 @@ func (g *Grammar) Canonical(argv []string, env func(string) (string, bool)) (Arg
 	return p.out, nil
 }
 
+// WantsJSON reports whether the result is to be JSON, also where argv has a mistake that must be told so.
+func (g *Grammar) WantsJSON(argv []string, env func(string) (string, bool)) bool {
+	value, _ := env(g.EnvPrefix + "JSON")
+	on, err := strconv.ParseBool(value)
+	return slices.Contains(argv, "--json") || err == nil && on
+}
+
 // expandFiles replaces each argument @FILE by the lines of FILE, in which @FILE counts too.
 // open lists the files being read, so that one that includes itself ends.
 func expandFiles(argv, open []string) ([]string, error) {
