@@ -95,7 +95,7 @@ func (s *scan) checkBatch(b *record.Batch) {
 		s.wrong(b.Position, "a batch with offset %d where %d is next", b.BaseOffset, s.lastOffset+1)
 	}
 	s.lastOffset = b.LastOffset()
-	if s.sum.batches > 1 && b.LeaderEpoch < s.lastEpoch {
+	if s.sum.batches > 1 && (b.LeaderEpoch < s.lastEpoch || s.snapshot() && b.LeaderEpoch != s.lastEpoch) {
 		s.wrong(b.Position, "a batch of leader epoch %d behind one of epoch %d", b.LeaderEpoch, s.lastEpoch)
 	}
 	s.lastEpoch = b.LeaderEpoch
@@ -147,14 +147,12 @@ func (s *scan) entry(b *record.Batch, e record.Entry) error {
 
 // notDecoded prints the bytes of a record. Its batch is intact, so the next record is where it should be.
 func (s *scan) notDecoded(b *record.Batch, e record.Entry, err error) error {
-	var corrupt *record.CorruptError
-	errors.As(err, &corrupt)
 	if !b.Control && e.Value[0] != record.FrameVersion {
 		s.wrong(e.Position, "the record with offset %d is no metadata record; segments of other topics are for kafka-dump-log", e.Offset)
 		return errOtherTopic
 	}
 	s.undecoded++
-	s.wrong(e.Position+corrupt.Offset, "record with offset %d: %s", e.Offset, corrupt.Reason)
-	s.p.notDecoded(e, corrupt.Reason)
+	s.wrong(e.Position, "record with offset %d, in its value %v", e.Offset, err)
+	s.p.notDecoded(e, err.Error())
 	return nil
 }

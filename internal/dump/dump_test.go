@@ -293,7 +293,7 @@ func TestDamage(t *testing.T) {
 		{"segment under another's name", "00000000000000000007.log", log, 0, "a batch with offset 0 where 7 is next", 76},
 		{"copy whose name has no offset", "x.log", log[174:], -1, "", 73},
 		{"epoch goes back", logName, join(batch(0, 2, level), batch(1, 1, level)), 76, "leader epoch 1 behind one of epoch 2", 2},
-		{"record that nobody knows", logName, join(batch(0, 2, level, unknown, level, unknown), batch(4, 2, level)), 61 + 15 + 6 + 1, "record with offset 1: unknown apiKey 99: no metadata record up to Apache Kafka 4.4 has it; 2 records in all", 5},
+		{"record that nobody knows", logName, join(batch(0, 2, level, unknown, level, unknown), batch(4, 2, level)), 61 + 15 + 6, "record with offset 1, in its value byte 1: unknown apiKey 99: no metadata record up to Apache Kafka 4.4 has it; 2 records in all", 5},
 		{"batch of another topic with a producer", logName, ofTopic, 43, "has no producer", 0},
 		{"records of another topic", logName, batch(0, 0, []byte("hello"), level), 61 + 6, "segments of other topics", 0},
 		{"empty snapshot", snapshotName, nil, 0, "empty", 0},
@@ -302,6 +302,7 @@ func TestDamage(t *testing.T) {
 		{"footer missing", snapshotName, snapshot[:footer], footer, "without a SnapshotFooter", 20},
 		{"zero bytes behind a snapshot", snapshotName, join(snapshot, make([]byte, 10)), int64(len(snapshot)), "10 zero bytes", 21},
 		{"batch behind the footer", snapshotName, join(snapshot, batch(21, 1, level)), int64(len(snapshot)), "behind the SnapshotFooter", 22},
+		{"batch of another snapshot", snapshotName, join(snapshot[:footer], batch(20, 2, level)), footer, "leader epoch 2 behind one of epoch 1", 21},
 		{"log in a snapshot's place", snapshotName, log, 0, "begins with one SnapshotHeader", 76},
 		{"records in a snapshot's place", snapshotName, batch(0, 1, level), 0, "does not begin with a SnapshotHeader", 1},
 		{"quorum-state is no JSON", "quorum-state", []byte(`{"leaderId":1,}`), 15, "invalid character", 0},
@@ -342,7 +343,7 @@ func TestDamage(t *testing.T) {
 func TestNotDecoded(t *testing.T) {
 	data := batch(5, 1, []byte{1, 99, 0, 0})
 	out, _ := dumped(data, "00000000000000000005.log", Options{JSON: true})
-	const reason = "unknown apiKey 99: no metadata record up to Apache Kafka 4.4 has it"
+	const reason = "byte 1: unknown apiKey 99: no metadata record up to Apache Kafka 4.4 has it"
 	if want := `{"offset":5,"timestamp":0,"error":"` + reason + `","value":"AWMAAA=="}` + "\n"; !strings.Contains(out, want) {
 		t.Errorf("no line %s in\n%s", want, out)
 	}
