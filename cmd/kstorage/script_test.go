@@ -42,6 +42,7 @@ func TestScript(t *testing.T) {
 		ContinueOnError:     true, // one run tells all that differs
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TZ", "UTC")
+			e.Setenv(powerDropped, "1")
 			e.Setenv("CID", "Wq9rPWnzQ4uv0sRyMKXc1w")
 			e.Setenv("KSTORAGE_TEST_SEED", "1")
 			e.Setenv("KSTORAGE_TEST_TIME", "1796017003")
