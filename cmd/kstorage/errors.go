@@ -9,6 +9,7 @@ import (
 	"kstorage/format"
 	"kstorage/internal/cli"
 	"kstorage/internal/config"
+	"kstorage/internal/dump"
 	"kstorage/metaprops"
 )
 
@@ -42,6 +43,8 @@ func (s *session) explain(err error) error {
 	case *checkpoint.CorruptError:
 		p.What = "a file is damaged: " + e.Reason
 		p.Where = fmt.Sprintf("%s, byte %d", e.File, e.Offset)
+	case *dump.FileError:
+		p.What, p.Where = e.Reason, e.File
 	case *metaprops.ClusterIDError:
 		p.Verbatim, p.Fix = true, "pass the id that is on disk, or none; another id belongs to another cluster, whose nodes have directories of their own"
 	case *metaprops.NodeIDError:

@@ -117,6 +117,9 @@ func identify(path string, first []byte) (head, error) {
 	return identifyContent(path, first)
 }
 
+// versionLine is in each meta.properties and in no configuration of a node.
+var versionLine = regexp.MustCompile(`(?m)^version\s*[=:]`)
+
 func identifyContent(path string, first []byte) (head, error) {
 	const magicAt, recordsAt = 16, 61
 	switch {
@@ -127,7 +130,7 @@ func identifyContent(path string, first []byte) (head, error) {
 		return head{kind: kindSegment}, nil
 	case bytes.HasPrefix(bytes.TrimSpace(first), []byte("{")) && bytes.Contains(first, []byte(`"leaderEpoch"`)):
 		return head{kind: kindQuorumState}, nil
-	case bytes.Contains(first, []byte("node.id")) || bytes.Contains(first, []byte("cluster.id")) || bytes.Contains(first, []byte("broker.id")):
+	case versionLine.Match(first):
 		return head{kind: kindMetaProperties}, nil
 	}
 	return head{}, &FileError{path, "neither its name nor its content is that of a snapshot (.checkpoint), a segment of the metadata log (.log), quorum-state or meta.properties"}
