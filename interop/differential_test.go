@@ -20,151 +20,50 @@ var (
 	trials = flag.Int("trials", 300, "how many trials TestSameAsKafka makes")
 )
 
-// trial is one call of format: a configuration, what lies in its directories before, and arguments. $WORK stands for
-// the folder of the trial in all of them.
-type trial struct {
-	properties []string
-	before     map[string]string // path: content; a path that ends in a slash is a folder
-	args       []string
-}
-
-// TestSameAsKafka runs generated calls of format with both tools in the same folder, one after the other, and compares
-// the exit code, standard output and all files. What differs on purpose stands in deliberate.
+// TestSameAsKafka runs generated calls of format, and of info after each, with both tools in the same folder, one after
+// the other, and compares the exit code, standard output and all files. What differs on purpose stands in differences.
 //
 //	go test -tags interop -run TestSameAsKafka ./interop -args -seed 7 -trials 2000
 func TestSameAsKafka(t *testing.T) {
 	work := t.TempDir()
+	good := 0
 	for i := range *trials {
-		random := rand.New(rand.NewPCG(*seed, uint64(i)))
-		tr := newTrial(random, work)
+		tr := newTrial(rand.New(rand.NewPCG(*seed, uint64(i))), work)
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			empty := tr.prepare(t, work)
+			before := tr.prepare(t, work)
 			theirs := kafkaTool(t, storageTool, tr.args...)
 			theirFiles := snapshot(t, work)
+			if theirs.exit == 0 {
+				good++
+			}
 			tr.prepare(t, work)
 			ours := kstorage(t, work, []string{"KSTORAGE_RELEASE_VERSION=4.4-IV2"}, tr.args...)
 			ourFiles := snapshot(t, work)
 			complaint := ""
-			if d := tr.deliberate(theirs); d != nil {
-				if complaint = d.check(ours, empty, ourFiles); complaint != "" {
-					complaint = "on purpose not as Kafka (" + d.reason + "): " + complaint
+			if reason := tr.deliberate("format"); reason == "" || theirs.exit != 0 {
+				complaint = difference(theirs, ours, before, theirFiles, ourFiles)
+			} else if complaint = refusal(theirs, ours, before, ourFiles); complaint != "" {
+				complaint = "on purpose not as Kafka (" + reason + "): " + complaint
+			}
+			if complaint == "" {
+				// What both say about what lies there now.
+				info := []string{"info", "-c", filepath.Join(work, "server.properties")}
+				theirs, ours = kafkaTool(t, storageTool, info...), kstorage(t, work, nil, info...)
+				if tr.deliberate("info") != "" {
+					theirs.exit, theirs.stdout = 1, ours.stdout
 				}
-			} else {
-				complaint = difference(theirs, ours, theirFiles, ourFiles)
+				if theirs.exit != ours.exit || comparable(theirs.stdout) != comparable(ours.stdout) {
+					complaint = "other information"
+				}
 			}
 			if complaint != "" {
-				t.Errorf("%s\nconfiguration:\n  %s\nbefore: %q\n%s\n%s", complaint, strings.Join(tr.properties, "\n  "), tr.before, theirs, ours)
+				t.Errorf("%s\nconfiguration:\n%s\nbefore: %q\narguments: %q\n%s\n%s", complaint, tr.config, tr.before, tr.args, theirs, ours)
 			}
 		})
 	}
-}
-
-// newTrial chooses mostly what is usual, so that many trials come to writing files, and always something unusual.
-func newTrial(random *rand.Rand, work string) trial {
-	pick := func(usual string, others ...string) string {
-		if random.IntN(10) < 8 {
-			return usual
-		}
-		return others[random.IntN(len(others))]
+	if t.Logf("kafka-storage did %d of %d calls", good, *trials); good < *trials/4 {
+		t.Error("too few calls do something: choose more often what is usual")
 	}
-	const (
-		voterID = "JEXY6aqzQY-32P5TStzaFg"
-		other   = "2@c2:9093:MvDxzVmcRsaTz33bUuRU6A"
-	)
-	roles := pick("broker,controller", "controller", "broker", "controller,broker")
-	listeners := "PLAINTEXT://127.0.0.1:19092,CONTROLLER://127.0.0.1:19093"
-	switch roles {
-	case "controller":
-		listeners = pick("CONTROLLER://127.0.0.1:19093", "CONTROLLER://localhost:19093", "CONTROLLER://:19093")
-	case "broker":
-		listeners = "PLAINTEXT://127.0.0.1:19092"
-	}
-	quorum := pick("controller.quorum.bootstrap.servers=127.0.0.1:19093", "controller.quorum.voters=1@127.0.0.1:19093",
-		"controller.quorum.voters=1@127.0.0.1:19093,2@c2:9093", "controller.quorum.bootstrap.servers=c1:9093,c2:9093")
-	dirs := pick("$WORK/d1", "$WORK/d1,$WORK/d2", "$WORK/d2,$WORK/d1", "$WORK/a b,$WORK/d1", "$WORK/x/y/z", "$WORK/d1,$WORK/d2,$WORK/d3", "$WORK/d1, $WORK/d1")
-	tr := trial{before: map[string]string{}, properties: []string{
-		"process.roles=" + roles,
-		pick("node.id=1", "node.id=1", "broker.id=1", "node.id=01"),
-		"listeners=" + listeners,
-		"controller.listener.names=CONTROLLER",
-		quorum,
-		pick("log.dirs=", "log.dir=") + dirs,
-	}}
-	if random.IntN(5) == 0 {
-		tr.properties = append(tr.properties, pick("metadata.log.dir=$WORK/d2", "metadata.log.dir=$WORK/m"))
-	}
-	if random.IntN(8) == 0 {
-		tr.properties = append(tr.properties, pick("num.io.threads=4", "log.segment.bytes=7", "advertised.listeners=PLAINTEXT://h:1", "node.id=2", "nonsense=x",
-			"advertised.listeners=PLAINTEXT://h:1,CONTROLLER://h:2", "process.roles=", "controller.quorum.auto.join.enable=true"))
-	}
-
-	// What is in the directories already.
-	meta := func(version, cluster, node, directory string) string {
-		return "#\n#Mon Jan 01 00:00:00 UTC 2024\n" + version + cluster + node + directory
-	}
-	const v1, cid, nid = "version=1\n", "cluster.id=" + clusterID + "\n", "node.id=1\n"
-	if random.IntN(3) == 0 {
-		tr.before["d1/meta.properties"] = pick(meta(v1, cid, nid, "directory.id=IO8aYqGKTIGJlHOKaLK-aw\n"),
-			meta(v1, "cluster.id=XcZZOzUqS4yHOjhMQB6JLQ\n", nid, "directory.id=IO8aYqGKTIGJlHOKaLK-aw\n"), // another cluster
-			meta(v1, cid, "node.id=7\n", "directory.id=IO8aYqGKTIGJlHOKaLK-aw\n"),                         // another node
-			meta(v1, cid, nid, ""),                                                 // no directory id
-			meta("version=0\n", cid, "broker.id=1\n", ""),                          // before KRaft
-			meta(v1, cid, nid, "directory.id=AAAAAAAAAAAAAAAAAAAAAA\n"),            // reserved
-			meta(v1, cid, nid, "directory.id=IO8aYqGKTIGJlHOKaLK-aw\nextra=yes\n")) // unknown key
-	}
-	if random.IntN(6) == 0 {
-		tr.before["d2/meta.properties"] = pick(meta(v1, cid, nid, "directory.id=P93iaE5oRLgeYDvLvCyQuA\n"),
-			meta(v1, cid, nid, "directory.id=IO8aYqGKTIGJlHOKaLK-aw\n")) // the same as in d1
-	}
-	if random.IntN(6) == 0 {
-		left := pick("d1/", "d1/meta.properties.tmp", "d1/topic-0/00000000000000000000.log", "d1/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint")
-		tr.before[left] = ""
-	}
-
-	// The command line.
-	tr.args = []string{"format", "-c", "$WORK/server.properties"}
-	add := func(args ...string) { tr.args = append(tr.args, args...) }
-	add(pick("-t", "--cluster-id"), pick(clusterID, "my-cluster", "a=b:c#d!e\\f", "Größe", "7", "-5", "XcZZOzUqS4yHOjhMQB6JLQ", " x"))
-	switch static := strings.Contains(quorum, "voters"); {
-	case static && random.IntN(10) < 8, !static && roles == "broker" && random.IntN(10) < 6:
-	default:
-		switch pick("-s", "-N", "-I", "-I", "") {
-		case "-s":
-			add(pick("-s", "--standalone"))
-		case "-N":
-			add(pick("-N", "--no-initial-controllers"))
-		case "-I":
-			own := "1@127.0.0.1:19093:" + voterID
-			add(pick("-I", "--initial-controllers"), pick(own, own+","+other, other+", "+own, other, own+",", "1@127.0.0.1:19093", own+","+own,
-				"1@[::1]:19093:"+voterID, "1@c1:0:"+voterID, "1@:9:"+voterID, "x@c1:1:"+voterID, "1@c1:1:AAAAAAAAAAAAAAAAAAAAAA"))
-		}
-	}
-	if random.IntN(3) > 0 {
-		add(pick("-r", "--release-version"), pick("4.0", "3.3-IV3", "3.5", "3.5-IV2", "3.7-IV2", "3.9", "4.0-IV3", "4.1-IV0", "4.2", "4.3-IV0", "4.4-IV1", "4.4", "4.4.0", "4.0.1.2", "3.2", "4.9", "x"))
-	}
-	for range random.IntN(3) {
-		name := pick("transaction.version", "group.version", "share.version", "streams.version", "eligible.leader.replicas.version", "kraft.version", "metadata.version", "nosuch.version")
-		add(pick("-f", "--feature"), name+"="+pick("1", "0", "2", "3", "-1", "17", "29", "+1", "x"))
-	}
-	for range random.IntN(2) {
-		salt := `,salt="MWx2NHBkbnc0ZndxN25vdGN4bTB5eTFrN3E="`
-		add(pick("-S", "--add-scram"), pick("SCRAM-SHA-256", "SCRAM-SHA-512", "SCRAM-SHA-1")+"=["+pick("name=alice", `name="alice"`, "name=", "user=alice", "name=Zoë")+
-			pick(salt, ",salt=N3E=", ",salt=%%%")+pick("", ",iterations=8192", ",iterations=100", ",iterations=x")+
-			pick(",password=wonderland", `,saltedpassword="mT0yyUUxnlJaC99HXgRTSYlbuqa4FSGtJCJfTMvjYCE="`, ",password=", ",password=a=b", ",password=a,b", "")+"]")
-	}
-	if random.IntN(4) == 0 {
-		add(pick("-g", "--ignore-formatted"))
-	}
-	if random.IntN(15) == 0 {
-		add(pick("--nonsense", "left-over", "-g", "-t"))
-	}
-	for i, p := range tr.properties {
-		tr.properties[i] = strings.ReplaceAll(p, "$WORK", work)
-	}
-	for i, a := range tr.args {
-		tr.args[i] = strings.ReplaceAll(a, "$WORK", work)
-	}
-	return tr
 }
 
 // prepare empties the folder, fills it with what the trial begins with and returns that.
@@ -192,7 +91,7 @@ func (tr trial) prepare(t *testing.T, work string) files {
 			writeFile(t, full, content)
 		}
 	}
-	writeFile(t, filepath.Join(work, "server.properties"), strings.Join(tr.properties, "\n")+"\n")
+	writeFile(t, filepath.Join(work, "server.properties"), tr.config)
 	return snapshot(t, work)
 }
 
@@ -201,7 +100,7 @@ type files map[string]string
 
 var (
 	dateLine         = regexp.MustCompile(`(?m)^#\w{3} \w{3} .*$`)
-	givenDirectories = []string{"JEXY6aqzQY-32P5TStzaFg", "IO8aYqGKTIGJlHOKaLK-aw", "P93iaE5oRLgeYDvLvCyQuA", "AAAAAAAAAAAAAAAAAAAAAA"}
+	givenDirectories = []string{ownDirectoryID, firstDirectoryID, otherDirectoryID, zeroDirectoryID}
 	directoryLine    = regexp.MustCompile(`(?m)^directory\.id=(.*)$`)
 )
 
@@ -255,26 +154,43 @@ func (want files) diff(got files) string {
 	return ""
 }
 
-// difference compares as golden cases are compared; "" if there is none.
-func difference(theirs, ours result, theirFiles, ourFiles files) string {
+// difference compares as golden cases are compared; "" if there is none. Where Kafka's tool fails midway, kstorage fails
+// before it begins.
+func difference(theirs, ours result, before, theirFiles, ourFiles files) string {
 	switch {
 	case theirs.exit != ours.exit:
 		return fmt.Sprintf("exit code %d, not %d", ours.exit, theirs.exit)
-	case theirs.exit != 0 && ours.stderr == "":
-		return "fails without a word"
-	case comparable(theirs.stdout) != comparable(ours.stdout):
-		return "other standard output"
 	case strings.Contains(theirs.stderr, "already formatted") != strings.Contains(ours.stderr, "already formatted"):
 		return "scripts search standard error for `already formatted`"
-	case strings.Contains(ours.stderr, "panic:") || strings.Contains(ours.stderr, "goroutine "):
-		return "a stack trace"
+	case ours.exit != 0:
+		return refusal(theirs, ours, before, ourFiles)
+	case comparable(theirs.stdout) != comparable(ours.stdout):
+		return "other standard output"
 	}
 	return theirFiles.diff(ourFiles)
 }
 
-// comparable sorts the lines about directories, whose order is that of a hash map, and masks the list of records.
+// refusal says what is wrong with a failed call; "" if nothing is: exit code 1, a reason and all as it was.
+func refusal(theirs, ours result, before, after files) string {
+	switch {
+	case ours.exit != 1:
+		return "should be refused"
+	case ours.stdout != "" && ours.stdout != theirs.stdout:
+		return "what fails says so on standard error alone"
+	case strings.TrimSpace(ours.stderr) == "":
+		return "fails without a word"
+	case strings.Contains(ours.stderr, "panic:") || strings.Contains(ours.stderr, "goroutine "):
+		return "a stack trace"
+	}
+	return before.diff(after)
+}
+
+var stackTrace = regexp.MustCompile(`(?m)^(\tat .*|[\w.]+(Exception|Error): .*|Caused by: .*|\t\.\.\. \d+ more)\n`)
+
+// comparable sorts the lines about directories, whose order is that of a hash map, masks the list of records and
+// removes the stack traces that Kafka's tool prints on standard output.
 func comparable(stdout string) string {
-	all := strings.Split(stdout, "\n")
+	all := strings.Split(stackTrace.ReplaceAllString(stdout, ""), "\n")
 	for i, line := range all {
 		if strings.HasPrefix(line, "Bootstrap metadata: ") {
 			all[i] = "Bootstrap metadata: "
