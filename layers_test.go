@@ -18,7 +18,7 @@ var layers = [][]string{
 	{"format"},
 	{"checkpoint", "metaprops", "features", "internal/scram"},
 	{"internal/record", "internal/config", "internal/config/javaprops"},
-	{"internal/disk", "internal/disk/crashdisk", "internal/kafkaid"},
+	{"internal/disk", "internal/disk/crashdisk", "internal/kafkaid", "internal/javatext"},
 }
 
 // testOnly has the folders that hold nothing but tests.
