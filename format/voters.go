@@ -74,10 +74,12 @@ func ParseInitialControllers(list, listenerName string) ([]checkpoint.Voter, err
 // so that both give the same files or none. Error: *VoterError.
 func standaloneVoter(nodeID int32, directoryID uuid.UUID, listenerName, host string, port uint16) (checkpoint.Voter, error) {
 	if strings.Contains(host, ":") {
-		tail := fmt.Sprintf(":%d:%s", port, kafkaid.String(directoryID))
+		// The directory's id may be a random one that is gone when the command ends.
+		const id = "DIRECTORY-ID"
 		return checkpoint.Voter{}, &VoterError{
-			Entry:  fmt.Sprintf("%d@%s%s", nodeID, host, tail),
-			Reason: fmt.Sprintf("--standalone takes no IPv6 address, use --initial-controllers %d@[%s]%s", nodeID, host, tail),
+			Entry: fmt.Sprintf("%d@%s:%d:%s", nodeID, host, port, id),
+			Reason: fmt.Sprintf("--standalone takes no IPv6 address, use --initial-controllers %d@[%s]:%d:%s with an id from random-uuid",
+				nodeID, host, port, id),
 		}
 	}
 	return newVoter(nodeID, directoryID, listenerName, host, port), nil
