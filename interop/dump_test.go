@@ -156,7 +156,33 @@ func checkDumps(t *testing.T, n *node) map[string]int {
 	if files == 0 {
 		t.Errorf("node %d has no metadata log in %s", n.id, n.metadataDir())
 	}
+	checkQuorumState(t, filepath.Join(n.metadataDir(), "quorum-state"))
 	return types
+}
+
+// checkQuorumState compares what kstorage prints with the file, which is JSON.
+func checkQuorumState(t *testing.T, path string) {
+	t.Helper()
+	type state struct {
+		LeaderID, LeaderEpoch, VotedID int
+		VotedDirectoryID               string
+	}
+	var want state
+	if err := json.Unmarshal([]byte(readFile(t, path)), &want); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	r := kstorage(t, filepath.Dir(path), nil, "dump", "--json", path)
+	var got struct{ QuorumState state }
+	for line := range strings.Lines(r.stdout) {
+		if strings.HasPrefix(line, `{"quorumState":`) {
+			if err := json.Unmarshal([]byte(line), &got); err != nil {
+				t.Errorf("%v: %s", err, line)
+			}
+		}
+	}
+	if r.exit != 0 || got.QuorumState != want {
+		t.Errorf("quorum-state is %+v: %s", want, r)
+	}
 }
 
 // checkDump lets both tools read a file and compares what they say, entry by entry. It returns what Kafka says.

@@ -65,6 +65,19 @@ func mustKafkaTool(t *testing.T, class string, args ...string) result {
 	return r
 }
 
+// retryKafkaTool is mustKafkaTool for what may depend on the command before: a broker hears of that a moment later.
+func retryKafkaTool(t *testing.T, class string, args ...string) result {
+	t.Helper()
+	var r result
+	eventually(t, class, func() error {
+		if r = kafkaTool(t, class, args...); r.exit != 0 {
+			return errors.New(r.String())
+		}
+		return nil
+	})
+	return r
+}
+
 // kstorage runs the command under test in folder dir. Of the environment it sees only PATH and env, so that no
 // KSTORAGE_ variable of the person who runs the tests counts.
 func kstorage(t *testing.T, dir string, env []string, args ...string) result {

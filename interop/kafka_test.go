@@ -41,10 +41,16 @@ func TestMain(m *testing.M) {
 }
 
 func fillLab() error {
-	if err := errors.Join(checkJava(), checkMaven()); err != nil {
+	version, jars, err := kafkaJars()
+	if err != nil {
 		return err
 	}
-	jars, err := kafkaJars()
+	err = checkJava()
+	if _, missing := os.Stat(jars); missing != nil {
+		if err = errors.Join(err, checkMaven()); err == nil {
+			err = fetchKafka(version, jars)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -95,18 +101,16 @@ func checkMaven() error {
 	return nil
 }
 
-// kafkaJars returns the folder with the jars of Kafka and all that it needs. Maven puts them into a temporary folder
-// beside it first, so the folder is there only when it is complete, and two runs at the same time do no harm.
-func kafkaJars() (string, error) {
-	version := os.Getenv("INTEROP_KAFKA")
-	if version == "" {
+// kafkaJars returns the version of Kafka and the folder for its jars and all that they need.
+func kafkaJars() (version, folder string, err error) {
+	if version = os.Getenv("INTEROP_KAFKA"); version == "" {
 		pom, err := os.ReadFile("pom.xml")
 		if err != nil {
-			return "", err
+			return "", "", err
 		}
 		match := regexp.MustCompile(`<kafka.version>(.*)</kafka.version>`).FindSubmatch(pom)
 		if match == nil {
-			return "", errors.New("pom.xml has no kafka.version")
+			return "", "", errors.New("pom.xml has no kafka.version")
 		}
 		version = string(match[1])
 	}
@@ -114,33 +118,35 @@ func kafkaJars() (string, error) {
 	if cache == "" {
 		user, err := os.UserCacheDir()
 		if err != nil {
-			return "", fmt.Errorf("no cache folder for Kafka's jars, set INTEROP_CACHE: %w", err)
+			return "", "", fmt.Errorf("no cache folder for Kafka's jars, set INTEROP_CACHE: %w", err)
 		}
 		cache = filepath.Join(user, "kstorage")
 	}
-	jars := filepath.Join(cache, "kafka-"+version)
-	if _, err := os.Stat(jars); err == nil {
-		return jars, nil
+	return version, filepath.Join(cache, "kafka-"+version), nil
+}
+
+// fetchKafka fills the folder. Maven puts the jars into a temporary one beside it first, so the folder is there only
+// when it is complete, and two runs at the same time do no harm.
+func fetchKafka(version, jars string) error {
+	if err := os.MkdirAll(filepath.Dir(jars), 0o755); err != nil {
+		return err
 	}
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return "", err
-	}
-	partial, err := os.MkdirTemp(cache, "partial-")
+	partial, err := os.MkdirTemp(filepath.Dir(jars), "partial-")
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer os.RemoveAll(partial)
 	fmt.Fprintf(os.Stderr, "interop: fetching Apache Kafka %s with Maven into %s\n", version, jars)
 	mvn := exec.Command("mvn", "-q", "-B", "-f", "pom.xml", "-Dkafka.version="+version,
 		"dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+partial)
 	if out, err := mvn.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("fetch Apache Kafka %s: %w\n%s", version, err, out)
+		return fmt.Errorf("fetch Apache Kafka %s: %w\n%s", version, err, out)
 	}
 	if err := os.Chmod(partial, 0o755); err != nil {
-		return "", err
+		return err
 	}
 	if err := os.Rename(partial, jars); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
+		return err
 	}
-	return jars, nil
+	return nil
 }

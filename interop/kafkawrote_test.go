@@ -67,15 +67,9 @@ func TestKstorageReadsKafka(t *testing.T) {
 	checkInfo(t, nodes...)
 
 	c := boot(t, "3.3-IV3", nodes...)
-	// A broker may not have heard yet of what the last command made: what fails is tried again.
 	admin := func(class string, args ...string) {
 		t.Helper()
-		eventually(t, class, func() error {
-			if r := kafkaTool(t, class, append([]string{"--bootstrap-server", first.brokerAddress()}, args...)...); r.exit != 0 {
-				return errors.New(r.String())
-			}
-			return nil
-		})
+		retryKafkaTool(t, class, append([]string{"--bootstrap-server", first.brokerAddress()}, args...)...)
 	}
 
 	// The oldest level.
@@ -115,7 +109,7 @@ func TestKstorageReadsKafka(t *testing.T) {
 	alice := scramClient(t, "SCRAM-SHA-256", "alice", "wonderland")
 	token := func(args ...string) result {
 		t.Helper()
-		return mustKafkaTool(t, tokenTool, append([]string{"--bootstrap-server", first.saslAddress(), "--command-config", alice}, args...)...)
+		return retryKafkaTool(t, tokenTool, append([]string{"--bootstrap-server", first.saslAddress(), "--command-config", alice}, args...)...)
 	}
 	hmac := regexp.MustCompile(`\S+==? `)
 	for _, what := range [][]string{{"--renew", "--renew-time-period", "1000000"}, {"--expire", "--expiry-time-period", "-1"}} {
