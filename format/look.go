@@ -3,8 +3,9 @@ package format
 import (
 	"errors"
 	"io/fs"
-	"path/filepath"
+	"os"
 	"strings"
+	"syscall"
 
 	"kstorage/checkpoint"
 	"kstorage/internal/disk"
@@ -14,9 +15,12 @@ import (
 // directory is what New sees of a log directory.
 type directory struct {
 	metaprops.Dir
-	info      fs.FileInfo // of the directory, nil if it does not exist
-	metadata  []string    // what is in its folder of the metadata log
-	bootstrap bool        // it has a bootstrap.checkpoint
+	// anchor is the directory, or the nearest one above it that exists, and below the path from there: two paths to one
+	// directory agree in both.
+	anchor    fs.FileInfo
+	below     string
+	metadata  []string // what is in its folder of the metadata log
+	bootstrap bool     // it has a bootstrap.checkpoint
 	unusable  *DirError
 }
 
@@ -25,78 +29,92 @@ type directory struct {
 func look(fsys disk.FS, e metaprops.Ensemble) []directory {
 	dirs := make([]directory, len(e.Dirs))
 	for i, d := range e.Dirs {
-		dirs[i] = lookAt(fsys, d)
+		dirs[i] = directory{Dir: d}
+		dirs[i].unusable = dirs[i].look(fsys)
 	}
 	return dirs
 }
 
-func lookAt(fsys disk.FS, dir metaprops.Dir) directory {
-	d := directory{Dir: dir}
+func (d *directory) fail(op, path string, err error) *DirError {
+	return &DirError{Dir: d.Path, Op: op, Path: path, Err: err}
+}
+
+func (d *directory) look(fsys disk.FS) *DirError {
 	if d.State == metaprops.Failed {
-		d.unusable = &DirError{Dir: d.Path, Op: d.Err.Op, Path: d.Err.Path, Err: d.Err.Err}
-		return d
+		return d.fail(d.Err.Op, d.Err.Path, d.Err.Err)
 	}
 	if d.Missing {
-		parent := filepath.Dir(d.Path)
-		for {
-			info, err := fsys.Stat(parent)
-			if err == nil && !info.IsDir() {
-				d.unusable = &DirError{Dir: d.Path, Op: "create", Path: d.Path, Err: errors.New(parent + " is not a directory")}
-				return d
-			}
-			if err == nil {
-				break
-			}
-			if !errors.Is(err, fs.ErrNotExist) {
-				d.unusable = &DirError{Dir: d.Path, Op: "create", Path: d.Path, Err: err}
-				return d
-			}
-			parent = filepath.Dir(parent)
-		}
-		if err := fsys.Access(parent); err != nil {
-			d.unusable = &DirError{Dir: d.Path, Op: "create", Path: d.Path, Err: err}
-		}
-		return d
+		return d.lookAbove(fsys)
 	}
-	info, err := fsys.Stat(d.Path)
-	if err != nil {
-		d.unusable = &DirError{Dir: d.Path, Op: "read", Path: d.Path, Err: err}
-		return d
+	var err error
+	if d.anchor, err = fsys.Stat(d.Path); err != nil {
+		return d.fail("read", d.Path, err)
 	}
-	d.info = info
 	entries, err := fsys.ReadDir(d.Path)
 	if err != nil {
-		d.unusable = &DirError{Dir: d.Path, Op: "read", Path: d.Path, Err: err}
-		return d
+		return d.fail("read", d.Path, err)
 	}
 	for _, entry := range entries {
 		switch entry.Name() {
 		case checkpoint.BootstrapName:
 			d.bootstrap = true
+			if entry.IsDir() && d.State == metaprops.Empty {
+				return d.fail("remove", disk.Join(d.Path, checkpoint.BootstrapName), syscall.EISDIR)
+			}
 		case checkpoint.MetadataDir:
-			d.unusable = d.lookAtMetadata(fsys)
+			if err := d.lookAtMetadata(fsys); err != nil {
+				return err
+			}
 		}
 	}
-	if d.State == metaprops.Empty && d.unusable == nil {
+	if d.State == metaprops.Empty {
 		if err := fsys.Access(d.Path); err != nil {
-			d.unusable = &DirError{Dir: d.Path, Op: "write to", Path: d.Path, Err: err}
+			return d.fail("write to", d.Path, err)
 		}
 	}
-	return d
+	return nil
+}
+
+// lookAbove finds the folder in which a missing directory will be made. It must be writable, and readable too: its
+// entries are synced.
+func (d *directory) lookAbove(fsys disk.FS) *DirError {
+	if _, err := fsys.Lstat(d.Path); err == nil {
+		return d.fail("create", d.Path, errors.New("it is a link to something that does not exist"))
+	}
+	for path := d.Path; ; {
+		var name string
+		path, name = disk.Split(path)
+		d.below = disk.Join(name, d.below)
+		info, err := fsys.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) && path != "." && path != "/" {
+			continue
+		}
+		if err == nil && !info.IsDir() {
+			err = syscall.ENOTDIR
+		}
+		if err == nil {
+			err = fsys.Access(path)
+		}
+		if err != nil {
+			return d.fail("create", d.Path, err)
+		}
+		d.anchor = info
+		return nil
+	}
 }
 
 func (d *directory) lookAtMetadata(fsys disk.FS) *DirError {
-	path := child(d.Path, checkpoint.MetadataDir)
+	path := disk.Join(d.Path, checkpoint.MetadataDir)
 	entries, err := fsys.ReadDir(path)
 	if err != nil {
-		return &DirError{Dir: d.Path, Op: "read", Path: path, Err: err}
+		return d.fail("read", path, err)
 	}
 	for _, entry := range entries {
 		d.metadata = append(d.metadata, entry.Name())
 	}
 	if d.State == metaprops.Empty {
 		if err := fsys.Access(path); err != nil {
-			return &DirError{Dir: d.Path, Op: "write to", Path: path, Err: err}
+			return d.fail("write to", path, err)
 		}
 	}
 	return nil
@@ -113,11 +131,7 @@ func (d *directory) live() bool {
 	return false
 }
 
-// child is the path of a file in dir. Unlike filepath.Join it leaves dir as it is written: behind
-// a symbolic link ".." means something.
-func child(dir, name string) string {
-	if strings.HasSuffix(dir, "/") {
-		return dir + name
-	}
-	return dir + "/" + name
+// same reports whether d and other are one directory under two paths.
+func (d *directory) same(other *directory) bool {
+	return d.anchor != nil && other.anchor != nil && d.below == other.below && os.SameFile(d.anchor, other.anchor)
 }

@@ -116,7 +116,7 @@ func unchanged(ts *testscript.TestScript, neg bool, args []string) {
 // modes hide something it stays hidden.
 func tree(ts *testscript.TestScript) map[string]string {
 	out := map[string]string{}
-	filepath.WalkDir(ts.MkAbs("."), func(path string, entry fs.DirEntry, err error) error {
+	filepath.WalkDir(ts.MkAbs("."), func(path string, entry fs.DirEntry, _ error) error {
 		if entry == nil {
 			return nil
 		}

@@ -15,6 +15,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -22,6 +23,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"kstorage/internal/disk"
 )
 
 // Grammar is an application with what urfave/cli has no words for.
@@ -41,6 +44,8 @@ type Args struct {
 	// Help is set if the help text was asked for: of Command, or of the application if that is empty.
 	Help    bool
 	Command string
+	// JSON is set if --json is among the options, or its variable is on; also where an error follows.
+	JSON bool
 	// FromEnv maps the long names of the options that no argument gave to the variable that did.
 	FromEnv map[string]string
 }
@@ -54,25 +59,26 @@ type UsageError struct {
 
 func (e *UsageError) Error() string { return e.Reason }
 
+// optionJSON is the option of all commands that asks for JSON.
+const optionJSON = "json"
+
 // Canonical rewrites argv, the arguments behind the program's name. Errors are *UsageError.
 func (g *Grammar) Canonical(argv []string, env func(string) (string, bool)) (Args, error) {
-	argv, err := expandFiles(argv, nil)
-	if err != nil {
-		return Args{}, err
+	p := parser{grammar: g, out: Args{FromEnv: map[string]string{}}}
+	value, _ := env(g.variable(&option{long: optionJSON}))
+	p.out.JSON, _ = strconv.ParseBool(value)
+	var err error
+	if p.args, err = expandFiles(argv, nil); err != nil {
+		return p.out, err
 	}
-	p := parser{grammar: g, args: argv, out: Args{FromEnv: map[string]string{}}}
+	p.secret = slices.ContainsFunc(p.args, mayHoldSecret)
 	if err := p.application(env); err != nil {
 		err.Command = p.out.Command
+		// Behind a mistake nothing is parsed, but the wish still counts.
+		p.out.JSON = p.out.JSON || slices.Contains(p.args, "--"+optionJSON)
 		return p.out, err
 	}
 	return p.out, nil
-}
-
-// WantsJSON reports whether the result is to be JSON, also where argv has a mistake that must be told so.
-func (g *Grammar) WantsJSON(argv []string, env func(string) (string, bool)) bool {
-	value, _ := env(g.EnvPrefix + "JSON")
-	on, err := strconv.ParseBool(value)
-	return slices.Contains(argv, "--json") || err == nil && on
 }
 
 // expandFiles replaces each argument @FILE by the lines of FILE, in which @FILE counts too.
@@ -86,11 +92,15 @@ func expandFiles(argv, open []string) ([]string, error) {
 			continue
 		}
 		if slices.Contains(open, name) {
-			return nil, &UsageError{Reason: fmt.Sprintf("the arguments file %s includes itself", name)}
+			return nil, &UsageError{Reason: "the file of an argument that begins with @ includes itself"}
 		}
-		b, err := os.ReadFile(name)
+		b, err := readBounded(name)
 		if err != nil {
-			return nil, &UsageError{Reason: fmt.Sprintf("cannot read the arguments file %s of the argument @%s: %v", name, name, reason(err)),
+			file := "a file"
+			if !mayHoldSecret(name) {
+				file = "the file " + name
+			}
+			return nil, &UsageError{Reason: fmt.Sprintf("cannot read %s, named by an argument that begins with @: %s", file, disk.Reason(err)),
 				Hint: "a value that begins with @ is written behind an equals sign: --option=@value"}
 		}
 		if len(b) == 0 {
@@ -105,6 +115,22 @@ func expandFiles(argv, open []string) ([]string, error) {
 		out = append(out, expanded...)
 	}
 	return out, nil
+}
+
+// maxFileBytes is far more than the arguments of a command can have.
+const maxFileBytes = 1 << 20
+
+func readBounded(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err == nil && len(b) > maxFileBytes {
+		err = fmt.Errorf("it has more than %d bytes", maxFileBytes)
+	}
+	return b, err
 }
 
 // option is a row of the table: an option as it is written.
@@ -154,6 +180,7 @@ func options(flags []cli.Flag) []option {
 type parser struct {
 	grammar *Grammar
 	args    []string
+	secret  bool // a credential is among the arguments
 	out     Args
 }
 
@@ -162,7 +189,7 @@ func (p *parser) application(env func(string) (string, bool)) *UsageError {
 		return err
 	}
 	if len(p.args) > 1 && p.args[0] == separator {
-		return leftOver(p.args[1:])
+		return p.leftOver(p.args[1:])
 	}
 	if len(p.args) == 0 || p.args[0] == separator {
 		return &UsageError{Reason: "no command given; the commands are " + p.grammar.commandNames()}
@@ -183,8 +210,32 @@ func (p *parser) application(env func(string) (string, bool)) *UsageError {
 
 const separator = "--"
 
-func leftOver(args []string) *UsageError {
-	return &UsageError{Reason: "unrecognized arguments: " + quoteAll(args)}
+func (p *parser) leftOver(args []string) *UsageError {
+	shown := make([]string, len(args))
+	for i, a := range args {
+		shown[i] = p.shown(a)
+	}
+	return &UsageError{Reason: "unrecognized arguments: " + strings.Join(shown, " ")}
+}
+
+// mayHoldSecret reports whether a word looks like a SCRAM credential or a part of one.
+func mayHoldSecret(word string) bool {
+	word = strings.ToLower(word)
+	return strings.Contains(word, "scram") || strings.Contains(word, "password")
+}
+
+var plainOption = regexp.MustCompile(`^--?[a-z-]+`)
+
+// shown is how a message quotes a word of the arguments. Where a credential is among them, each word may be a piece of it
+// that the shell has cut off, so no more is shown than the name of an option.
+func (p *parser) shown(word string) string {
+	if !p.secret && !mayHoldSecret(word) {
+		return strconv.Quote(word)
+	}
+	if name := plainOption.FindString(word); strings.HasPrefix(name, "--") && !mayHoldSecret(strings.TrimPrefix(name, "--add-scram")) {
+		return strconv.Quote(name)
+	}
+	return "(hidden)"
 }
 
 func (g *Grammar) commandNames() string {
@@ -222,9 +273,9 @@ func (p *parser) command(word string) (*cli.Command, *UsageError) {
 		for _, c := range found {
 			names = append(names, c.Name)
 		}
-		return nil, &UsageError{Reason: fmt.Sprintf("the command %q could be %s", word, strings.Join(names, " or "))}
+		return nil, &UsageError{Reason: fmt.Sprintf("the command %s could be %s", p.shown(word), strings.Join(names, " or "))}
 	}
-	return nil, &UsageError{Reason: fmt.Sprintf("there is no command %q; the commands are %s", word, p.grammar.commandNames())}
+	return nil, &UsageError{Reason: fmt.Sprintf("there is no command %s; the commands are %s", p.shown(word), p.grammar.commandNames())}
 }
 
 // options parses the options of the application, up to its command, or of a command, and adds
@@ -257,7 +308,7 @@ func (p *parser) options(table []option, takesArgs bool, env func(string) (strin
 	}
 	p.args = append(arguments, p.args...)
 	if p.out.Command != "" && !takesArgs && len(p.args) > 0 {
-		return leftOver(p.args)
+		return p.leftOver(p.args)
 	}
 	if err := p.environment(table, seen, env); err != nil {
 		return err
@@ -279,7 +330,7 @@ func (p *parser) options(table []option, takesArgs bool, env func(string) (strin
 
 func (p *parser) long(table []option, seen map[string]bool, word string) *UsageError {
 	name, value, hasValue := strings.Cut(strings.TrimPrefix(word, "--"), "=")
-	o, err := lookup(table, name, word)
+	o, err := p.lookup(table, name, word)
 	if err != nil {
 		return err
 	}
@@ -288,7 +339,7 @@ func (p *parser) long(table []option, seen map[string]bool, word string) *UsageE
 
 // lookup finds the option by its name, or by a prefix that only one of Kafka's, or else only
 // one of ours, begins with.
-func lookup(table []option, name, word string) (*option, *UsageError) {
+func (p *parser) lookup(table []option, name, word string) (*option, *UsageError) {
 	if name == "help" {
 		return &help, nil
 	}
@@ -314,7 +365,7 @@ func lookup(table []option, name, word string) (*option, *UsageError) {
 	}
 	switch len(found) {
 	case 0:
-		e := unrecognized(word)
+		e := p.unrecognized(word)
 		if near := nearest(table, name); near != "" && e.Hint == "" {
 			e.Hint = "the option with the nearest name is " + near
 		}
@@ -332,8 +383,8 @@ func lookup(table []option, name, word string) (*option, *UsageError) {
 // help is in every table.
 var help = option{long: "help", short: "h", switchOnly: true}
 
-func unrecognized(word string) *UsageError {
-	e := &UsageError{Reason: "unrecognized arguments: " + strconv.Quote(word)}
+func (p *parser) unrecognized(word string) *UsageError {
+	e := &UsageError{Reason: "unrecognized arguments: " + p.shown(word)}
 	if word == "--version" {
 		e.Hint = "the command version prints it"
 	}
@@ -364,7 +415,7 @@ func (p *parser) short(table []option, seen map[string]bool, word string) *Usage
 		return nil
 	}
 	letters := word[1:]
-	if name, value, ok := strings.Cut(letters, "="); ok {
+	if name, value, ok := strings.Cut(letters, "="); ok && name != "" {
 		if o := find(name); o != nil {
 			return p.take(o, seen, value, true)
 		}
@@ -372,7 +423,7 @@ func (p *parser) short(table []option, seen map[string]bool, word string) *Usage
 	for i, r := range letters {
 		o := find(string(r))
 		if o == nil {
-			return unrecognized(word)
+			return p.unrecognized(word)
 		}
 		if rest := letters[i+len(string(r)):]; !o.switchOnly && rest != "" {
 			return p.take(o, seen, rest, true)
@@ -387,7 +438,7 @@ func (p *parser) short(table []option, seen map[string]bool, word string) *Usage
 // take records an option; a value that is not attached is the next argument.
 func (p *parser) take(o *option, seen map[string]bool, value string, hasValue bool) *UsageError {
 	if o.switchOnly && hasValue {
-		return &UsageError{Reason: fmt.Sprintf("the option %s takes no value, but %q was given", o.name(), value)}
+		return &UsageError{Reason: fmt.Sprintf("the option %s takes no value, but %s was given", o.name(), p.shown(value))}
 	}
 	if o == &help {
 		p.out.Help = true
@@ -416,13 +467,14 @@ func (p *parser) take(o *option, seen map[string]bool, value string, hasValue bo
 func (p *parser) noValue(o *option) *UsageError {
 	e := &UsageError{Reason: fmt.Sprintf("the option %s needs a value", o.name())}
 	if len(p.args) > 0 {
-		e.Reason += fmt.Sprintf(", but %q follows it", p.args[0])
+		e.Reason += fmt.Sprintf(", but %s follows it", p.shown(p.args[0]))
 		e.Hint = fmt.Sprintf("a value that begins with a dash is written --%s=VALUE; an unset shell variable also looks like this", o.long)
 	}
 	return e
 }
 
 func (p *parser) add(o *option, seen map[string]bool, value string) {
+	p.out.JSON = p.out.JSON || o.long == optionJSON
 	prefix := "--" + o.long
 	if o.switchOnly {
 		if !seen[o.long] {
@@ -484,7 +536,7 @@ func (p *parser) environment(table []option, seen map[string]bool, env func(stri
 		if o.switchOnly {
 			on, err := strconv.ParseBool(value)
 			if err != nil {
-				return &UsageError{Reason: fmt.Sprintf("the variable %s is %q, expected true or false", name, value)}
+				return &UsageError{Reason: fmt.Sprintf("the variable %s is %s, expected true or false", name, p.shown(value))}
 			}
 			if !on {
 				continue
@@ -508,12 +560,4 @@ func (p *parser) environment(table []option, seen map[string]bool, env func(stri
 		}
 	}
 	return nil
-}
-
-func quoteAll(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = strconv.Quote(w)
-	}
-	return strings.Join(quoted, " ")
 }
