@@ -57,6 +57,8 @@ func (s *session) explain(err error) error {
 	}
 	p := &cli.Problem{What: err.Error()}
 	switch e := err.(type) {
+	case *cli.Problem:
+		return e
 	case *format.Refusal:
 		a := rules[e.Rule]
 		p.Verbatim, p.Where, p.Fix = a.known, s.given(a.options...), join("\n", e.Hint, a.fix)
