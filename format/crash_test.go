@@ -48,7 +48,7 @@ func crashCases() []crashCase {
 		}},
 		{name: "no cluster id, metadata directory in the middle", before: topic, options: func() Options {
 			return node(Options{Controller: true, LogDirs: []string{"/d1", "/d2", "/d3"}, MetadataLogDir: "/d2", Standalone: true,
-				Scram: []ScramArgument{NewScramArgument("SCRAM-SHA-256=[name=alice,password=x]")}})
+				Scram: []ScramArgument{NewScramArgument(`SCRAM-SHA-256=[name=alice,salt="c2FsdA==",saltedpassword="c2FsdA=="]`)}})
 		}},
 		{name: "initial controllers, metadata directory of its own, leftovers of an older version", options: func() Options {
 			return node(Options{Controller: true, LogDirs: []string{"/d1", "/d2"}, MetadataLogDir: "/meta", InitialControllers: &list, ClusterID: &id})
