@@ -2,8 +2,10 @@ package format
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"strings"
 	"syscall"
 
@@ -35,8 +37,8 @@ func look(fsys disk.FS, e metaprops.Ensemble) []directory {
 	return dirs
 }
 
-func (d *directory) fail(op, path string, err error) *DirError {
-	return &DirError{Dir: d.Path, Op: op, Path: path, Err: err}
+func (d *directory) fail(op, name string, err error) *DirError {
+	return &DirError{Dir: d.Path, Op: op, Path: name, Err: err}
 }
 
 func (d *directory) look(fsys disk.FS) *DirError {
@@ -78,43 +80,45 @@ func (d *directory) look(fsys disk.FS) *DirError {
 // lookAbove finds the folder in which a missing directory will be made. It must be writable, and readable too: its
 // entries are synced.
 func (d *directory) lookAbove(fsys disk.FS) *DirError {
-	if _, err := fsys.Lstat(d.Path); err == nil {
-		return d.fail("create", d.Path, errors.New("it is a link to something that does not exist"))
-	}
-	for path := d.Path; ; {
+	for at := d.Path; ; {
+		// What Stat does not find, but Lstat does, is a link to nothing, or has come to be in between.
+		if info, err := fsys.Lstat(at); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return d.fail("create", d.Path, fmt.Errorf("%s is a link to something that does not exist", at))
+		}
 		var name string
-		path, name = disk.Split(path)
+		at, name = disk.Split(at)
 		d.below = disk.Join(name, d.below)
-		info, err := fsys.Stat(path)
-		if errors.Is(err, fs.ErrNotExist) && path != "." && path != "/" {
+		info, err := fsys.Stat(at)
+		if errors.Is(err, fs.ErrNotExist) && at != "." && at != "/" {
 			continue
 		}
 		if err == nil && !info.IsDir() {
 			err = syscall.ENOTDIR
 		}
 		if err == nil {
-			err = fsys.Access(path)
+			err = fsys.Access(at)
 		}
 		if err != nil {
 			return d.fail("create", d.Path, err)
 		}
-		d.anchor = info
+		// The folders will be made, none of them as a link, so ".." behind one is the folder in front of it.
+		d.anchor, d.below = info, path.Clean(d.below)
 		return nil
 	}
 }
 
 func (d *directory) lookAtMetadata(fsys disk.FS) *DirError {
-	path := disk.Join(d.Path, checkpoint.MetadataDir)
-	entries, err := fsys.ReadDir(path)
+	folder := disk.Join(d.Path, checkpoint.MetadataDir)
+	entries, err := fsys.ReadDir(folder)
 	if err != nil {
-		return d.fail("read", path, err)
+		return d.fail("read", folder, err)
 	}
 	for _, entry := range entries {
 		d.metadata = append(d.metadata, entry.Name())
 	}
 	if d.State == metaprops.Empty {
-		if err := fsys.Access(path); err != nil {
-			return d.fail("write to", path, err)
+		if err := fsys.Access(folder); err != nil {
+			return d.fail("write to", folder, err)
 		}
 	}
 	return nil

@@ -149,6 +149,9 @@ func blankOrControl(r rune) bool { return r <= ' ' || r >= 0x7f && r <= 0xa0 }
 // look reads the directories. From them follows the cluster id that new ones get.
 func (p *planner) look() error {
 	p.ensemble = metaprops.Load(p.options.LogDirs, p.options.MetadataLogDir, p.disk)
+	if err := p.settled(); err != nil {
+		return err
+	}
 	p.dirs = look(p.disk, p.ensemble)
 	p.known, _ = p.ensemble.ClusterID()
 	p.ClusterID = p.known
@@ -164,6 +167,21 @@ func (p *planner) look() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// settled checks that a node of which a part is formatted is not just being formatted by another run. That run
+// formats the metadata directory first, so that a second reading finds more than the first.
+func (p *planner) settled() error {
+	if formatted := len(p.ensemble.In(metaprops.Formatted)); formatted == 0 || formatted == len(p.ensemble.Dirs) {
+		return nil
+	}
+	again := metaprops.Load(p.options.LogDirs, p.options.MetadataLogDir, p.disk)
+	for i, d := range again.Dirs {
+		if was := p.ensemble.Dirs[i]; d.State != was.State {
+			return &Refusal{Rule: ReplacedMeanwhile, Reason: d.Path + " is being formatted by somebody else"}
+		}
+	}
+	return nil
 }
 
 // waitsForClusterID reports whether the node was formatted without an id, which it is to get from the

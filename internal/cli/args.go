@@ -59,19 +59,22 @@ type UsageError struct {
 
 func (e *UsageError) Error() string { return e.Reason }
 
-// optionJSON is the option of all commands that asks for JSON.
-const optionJSON = "json"
+const (
+	optionJSON       = "json"      // asks for JSON, in all commands
+	optionCredential = "add-scram" // the one whose values are secret
+)
 
 // Canonical rewrites argv, the arguments behind the program's name. Errors are *UsageError.
 func (g *Grammar) Canonical(argv []string, env func(string) (string, bool)) (Args, error) {
 	p := parser{grammar: g, out: Args{FromEnv: map[string]string{}}}
 	value, _ := env(g.variable(&option{long: optionJSON}))
 	p.out.JSON, _ = strconv.ParseBool(value)
+	p.secret = slices.ContainsFunc(argv, mayHoldSecret)
 	var err error
-	if p.args, err = expandFiles(argv, nil); err != nil {
+	if p.args, err = p.expandFiles(argv, nil); err != nil {
+		p.out.JSON = p.out.JSON || slices.Contains(argv, "--"+optionJSON)
 		return p.out, err
 	}
-	p.secret = slices.ContainsFunc(p.args, mayHoldSecret)
 	if err := p.application(env); err != nil {
 		err.Command = p.out.Command
 		// Behind a mistake nothing is parsed, but the wish still counts.
@@ -83,7 +86,7 @@ func (g *Grammar) Canonical(argv []string, env func(string) (string, bool)) (Arg
 
 // expandFiles replaces each argument @FILE by the lines of FILE, in which @FILE counts too.
 // open lists the files being read, so that one that includes itself ends.
-func expandFiles(argv, open []string) ([]string, error) {
+func (p *parser) expandFiles(argv, open []string) ([]string, error) {
 	var out []string
 	for _, arg := range argv {
 		name, ok := strings.CutPrefix(arg, "@")
@@ -96,11 +99,7 @@ func expandFiles(argv, open []string) ([]string, error) {
 		}
 		b, err := readBounded(name)
 		if err != nil {
-			file := "a file"
-			if !mayHoldSecret(name) {
-				file = "the file " + name
-			}
-			return nil, &UsageError{Reason: fmt.Sprintf("cannot read %s, named by an argument that begins with @: %s", file, disk.Reason(err)),
+			return nil, &UsageError{Reason: fmt.Sprintf("cannot read the file %s, named by an argument that begins with @: %s", p.shown(name), disk.Reason(err)),
 				Hint: "a value that begins with @ is written behind an equals sign: --option=@value"}
 		}
 		if len(b) == 0 {
@@ -108,7 +107,8 @@ func expandFiles(argv, open []string) ([]string, error) {
 		}
 		text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(b))
 		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-		expanded, err := expandFiles(lines, append(open, name))
+		p.secret = p.secret || slices.ContainsFunc(lines, mayHoldSecret)
+		expanded, err := p.expandFiles(lines, append(open, name))
 		if err != nil {
 			return nil, err
 		}
@@ -232,7 +232,7 @@ func (p *parser) shown(word string) string {
 	if !p.secret && !mayHoldSecret(word) {
 		return strconv.Quote(word)
 	}
-	if name := plainOption.FindString(word); strings.HasPrefix(name, "--") && !mayHoldSecret(strings.TrimPrefix(name, "--add-scram")) {
+	if name := plainOption.FindString(word); strings.HasPrefix(name, "--") && !mayHoldSecret(strings.TrimPrefix(name, "--"+optionCredential)) {
 		return strconv.Quote(name)
 	}
 	return "(hidden)"
@@ -460,8 +460,7 @@ func (p *parser) take(o *option, seen map[string]bool, value string, hasValue bo
 		}
 		value, p.args = p.args[0], p.args[1:]
 	}
-	p.add(o, seen, value)
-	return nil
+	return p.add(o, seen, value)
 }
 
 func (p *parser) noValue(o *option) *UsageError {
@@ -473,7 +472,11 @@ func (p *parser) noValue(o *option) *UsageError {
 	return e
 }
 
-func (p *parser) add(o *option, seen map[string]bool, value string) {
+// add records an option with its value. A credential that was meant for another option is refused before anything repeats it.
+func (p *parser) add(o *option, seen map[string]bool, value string) *UsageError {
+	if o.long != optionCredential && mayHoldSecret(value) && strings.Contains(value, "=") {
+		return &UsageError{Reason: fmt.Sprintf("the value of the option %s looks like a credential, which belongs to --%s", o.name(), optionCredential)}
+	}
 	p.out.JSON = p.out.JSON || o.long == optionJSON
 	prefix := "--" + o.long
 	if o.switchOnly {
@@ -487,6 +490,7 @@ func (p *parser) add(o *option, seen map[string]bool, value string) {
 		p.out.Argv = append(p.out.Argv, prefix+"="+value)
 	}
 	seen[o.long] = true
+	return nil
 }
 
 var (
@@ -556,7 +560,9 @@ func (p *parser) environment(table []option, seen map[string]bool, env func(stri
 			values = slices.DeleteFunc(strings.Split(value, "\n"), func(line string) bool { return line == "" })
 		}
 		for _, v := range values {
-			p.add(o, seen, v)
+			if err := p.add(o, seen, v); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

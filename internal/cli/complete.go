@@ -19,7 +19,7 @@ func (g *Grammar) Completion(shell string) (string, error) {
 	case "fish":
 		return g.fish(), nil
 	}
-	return "", &UsageError{Command: "completion", Reason: fmt.Sprintf("there is no completion for the shell %q; there is one for %s", shell, strings.Join(Shells, ", "))}
+	return "", &UsageError{Command: "completion", Reason: fmt.Sprintf("there is no completion for the shell %s; there is one for %s", new(parser).shown(shell), strings.Join(Shells, ", "))}
 }
 
 func (g *Grammar) bash() string {
