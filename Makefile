@@ -4,6 +4,7 @@ TAGS    := urfave_cli_no_docs
 PKG     ?= ./...
 FUZZTIME ?= 10s
 SEEDS   ?= 500
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test sim lint fuzz cover bench interop docs clean
@@ -12,7 +13,7 @@ help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build the static binary bin/kstorage.
-	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '-s -w' -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
 
 run: build ## Format a standalone node under ./data, without a cluster id, and show it.
 	bin/kstorage format --config examples/standalone.properties --standalone --ignore-formatted

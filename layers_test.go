@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"internal/raftlog"},
 	{"checkpoint", "metaprops", "features", "internal/scram", "internal/raft"},
 	{"internal/record", "internal/config", "internal/config/javaprops"},
-	{"internal/disk", "internal/disk/crashdisk", "internal/kafkaid"},
+	{"internal/disk", "internal/disk/crashdisk", "internal/kafkaid", "internal/javatext"},
 }
 
 // testOnly has the folders that hold nothing but tests.

@@ -199,7 +199,5 @@ func (r *Reader) located(err error) error {
 
 // damaged reports a record that does not decode.
 func (r *Reader) damaged(e record.Entry, err error) error {
-	var c *record.CorruptError
-	errors.As(err, &c)
-	return r.corrupt(e.Position+c.Offset, "record with offset %d: %s", e.Offset, c.Reason)
+	return r.corrupt(e.Position, "record with offset %d, in its value %v", e.Offset, err)
 }

@@ -56,7 +56,7 @@ func NewWriter(w io.Writer, h Header) (*Writer, error) {
 
 func votersRecord(voters []Voter) record.Record {
 	r := record.New(record.KRaftVoters, 0)
-	byID := slices.SortedFunc(slices.Values(voters), func(a, b Voter) int { return cmp.Compare(a.NodeID, b.NodeID) })
+	byID := slices.SortedStableFunc(slices.Values(voters), func(a, b Voter) int { return cmp.Compare(a.NodeID, b.NodeID) })
 	for _, v := range byID {
 		voter := r.Add("Voters")
 		voter.SetInt("VoterId", int64(v.NodeID))

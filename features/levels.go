@@ -4,9 +4,9 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
+
+	"kstorage/internal/javatext"
 )
 
 // ParseLevels reads arguments of the form name=level in the given order, duplicates included. Errors are collected, one
@@ -34,38 +34,16 @@ func ParseLevel(arg string) (Level, error) {
 	if !ok {
 		return Level{}, &SyntaxError{arg, "there is no equals sign, the form is name=level"}
 	}
-	text = trim(text)
-	n, err := parseInt16(text)
+	text = javatext.Trim(text)
+	n, err := javatext.ParseInt(text, 16)
 	switch {
 	case err == nil:
-		return Level{trim(name), n}, nil
+		return Level{javatext.Trim(name), int16(n)}, nil
 	case strings.Contains(text, ","):
 		return Level{}, &SyntaxError{arg, "the level is not a number; each feature needs an option of its own"}
 	default:
 		return Level{}, &SyntaxError{arg, "the level is not a number of 16 bits"}
 	}
-}
-
-// trim drops what Java's String.trim does: the blank and all control characters below it.
-func trim(s string) string {
-	return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' })
-}
-
-// parseInt16 is Java's Short.parseShort, which takes decimal digits of any script in the basic plane.
-func parseInt16(s string) (int16, error) {
-	n, err := strconv.ParseInt(strings.Map(asciiDigit, s), 10, 16)
-	return int16(n), err
-}
-
-// asciiDigit returns the ASCII form of a decimal digit, other characters as they are.
-func asciiDigit(r rune) rune {
-	for _, block := range unicode.Nd.R16 {
-		// A script's ten digits stand together, from zero up, and blocks that touch are one range.
-		if r >= rune(block.Lo) && r <= rune(block.Hi) {
-			return '0' + (r-rune(block.Lo))%10
-		}
-	}
-	return r
 }
 
 // Choice says which levels a node is to be formatted with.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode"
 
 	"pgregory.net/rapid"
 )
@@ -284,26 +283,6 @@ func TestErrorTexts(t *testing.T) {
 	} {
 		if tt.err.Error() != tt.want {
 			t.Errorf("%s\nwant %s", tt.err, tt.want)
-		}
-	}
-}
-
-// Java 17 knows decimal digits in these blocks of the basic plane, named by their zeros.
-func TestDigitsOfJava(t *testing.T) {
-	zeros := []rune{
-		0x0030, 0x0660, 0x06f0, 0x07c0, 0x0966, 0x09e6, 0x0a66, 0x0ae6, 0x0b66, 0x0be6, 0x0c66, 0x0ce6, 0x0d66, 0x0de6,
-		0x0e50, 0x0ed0, 0x0f20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50, 0x1bb0, 0x1c40,
-		0x1c50, 0xa620, 0xa8d0, 0xa900, 0xa9d0, 0xa9f0, 0xaa50, 0xabf0, 0xff10,
-	}
-	for r := rune(0); r <= unicode.MaxRune; r++ {
-		want := r
-		for _, zero := range zeros {
-			if r >= zero && r < zero+10 {
-				want = '0' + r - zero
-			}
-		}
-		if got := asciiDigit(r); got != want {
-			t.Errorf("asciiDigit(%U) = %U, want %U", r, got, want)
 		}
 	}
 }

@@ -1,10 +1,9 @@
 package format
 
 import (
-	"fmt"
+	"errors"
 	"io"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,31 +19,42 @@ const (
 	checkpointPerm fs.FileMode = 0o400 // as Kafka freezes a snapshot
 )
 
-// Apply formats the directories of the plan. Where it fails, what was there before is still there, and the
-// same command with --ignore-formatted goes on. Errors: *DirError, those of Options.Random and of a lock that another
-// process holds.
-func (p *Plan) Apply() error {
+// Apply formats the directories of the plan, once. Where it fails, nothing that was formatted has changed, and the
+// same command with --ignore-formatted goes on. removed are the bootstrap.checkpoint files that are gone, also then.
+// Errors: *DirError, *Refusal of the rule ReplacedMeanwhile, those of Options.Random.
+func (p *Plan) Apply() (removed []string, err error) {
+	if p.applied {
+		return nil, errors.New("the plan has been applied before")
+	}
+	p.applied = true
 	if len(p.Format) == 0 {
-		return nil
+		p.settle() // what cannot be synced now was synced by nobody: not our failure
+		return nil, nil
 	}
 	credentials, err := p.derive()
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if err := p.settle(); err != nil {
+		return nil, err
+	}
+	// The directories come first: a full or read-only disk stops the run here, and they can be locked.
+	for _, d := range p.Format {
+		if err := p.makeDir(d.Path); err != nil {
+			return nil, &DirError{Dir: d.Path, Op: "create", Path: d.Path, Err: err}
+		}
 	}
 	release, err := p.lock()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer release()
-	// Before anything else so that a full or read-only disk stops the run while nothing has happened.
-	for _, d := range p.Format {
-		if err := p.makeDir(d.Path); err != nil {
-			return &DirError{Dir: d.Path, Op: "create", Path: d.Path, Err: err}
-		}
+	if err := p.stillEmpty(); err != nil {
+		return nil, err
 	}
 	if p.checkpointDir != "" {
 		if err := p.writeCheckpoint(credentials); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	return p.writeProperties()
@@ -65,7 +75,25 @@ func (p *Plan) derive() ([]scram.Credential, error) {
 	return out, nil
 }
 
-// lock takes the locks that a running node holds, in every directory of the node.
+// settle makes durable what an earlier run has done.
+//
+//  1. That run gave the metadata directory's file its name, and was killed before it had synced it.
+//  2. This run finds the node formatted, and makes another directory's file durable.
+//  3. The power goes: without the sync here the node would be formatted but for its metadata directory.
+func (p *Plan) settle() error {
+	for _, dir := range p.Formatted {
+		for _, folder := range []string{dir, disk.Parent(dir)} {
+			// A folder that is closed to us was not made by an earlier run.
+			if err := p.disk.SyncDir(folder); err != nil && !errors.Is(err, fs.ErrPermission) {
+				return &DirError{Dir: dir, Op: "sync", Path: folder, Err: err}
+			}
+		}
+	}
+	return nil
+}
+
+// lock keeps out a running node, which holds a lock on a file in each of its directories, and another
+// run of format. Directories that do not exist yet cannot be locked.
 func (p *Plan) lock() (release func(), err error) {
 	var held []func()
 	release = func() {
@@ -73,38 +101,63 @@ func (p *Plan) lock() (release func(), err error) {
 			r()
 		}
 	}
+	take := func(dir, path string, lock func(string) (func(), error)) error {
+		r, err := lock(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return &DirError{Dir: dir, Op: "lock", Path: path, Err: err}
+		}
+		held = append(held, r)
+		return nil
+	}
 	dirs := slices.Clone(p.Formatted)
 	for _, d := range p.Format {
 		dirs = append(dirs, d.Path)
 	}
 	for _, dir := range dirs {
-		r, err := p.disk.Lock(child(dir, lockFile))
-		if err != nil {
+		if err := errors.Join(take(dir, disk.Join(dir, lockFile), p.disk.Lock), take(dir, dir, p.disk.LockDir)); err != nil {
 			release()
-			return nil, &DirError{Dir: dir, Op: "lock", Path: dir, Err: err, Help: "stop the node that runs on this directory before you format"}
+			return nil, err
 		}
-		held = append(held, r)
 	}
 	return release, nil
 }
 
-// makeDir creates path and its missing parents, durably: each new name is synced in the folder that holds it.
+// stillEmpty checks, now that nobody else can, that no other run has formatted a directory since the plan was made.
+func (p *Plan) stillEmpty() error {
+	for _, d := range p.Format {
+		now := directory{Dir: metaprops.Load([]string{d.Path}, "", p.disk).Dirs[0]}
+		if err := now.look(p.disk); err != nil {
+			return err
+		}
+		if now.State != metaprops.Empty || now.live() {
+			return &Refusal{Rule: ReplacedMeanwhile, Reason: d.Path + " has been formatted by somebody else meanwhile"}
+		}
+	}
+	return nil
+}
+
+// makeDir creates path and its missing parents, each durable before the next. So of those that are there one at most
+// is not durable yet, the deepest, which an earlier run may have made: it is synced too.
 func (p *Plan) makeDir(path string) error {
 	var missing []string
-	for dir := path; ; dir = filepath.Dir(dir) {
-		if _, err := p.disk.Stat(dir); err == nil {
+	dir := path
+	for ; ; dir = disk.Parent(dir) {
+		if _, err := p.disk.Stat(dir); err == nil || dir == "." || dir == "/" {
 			break
 		}
 		missing = append(missing, dir)
 	}
-	if len(missing) == 0 {
-		return nil
-	}
-	if err := p.disk.MkdirAll(path, dirPerm); err != nil {
+	if err := p.disk.SyncDir(disk.Parent(dir)); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	for _, dir := range slices.Backward(missing) {
-		if err := p.disk.SyncDir(filepath.Dir(dir)); err != nil {
+		if err := p.disk.MkdirAll(dir, dirPerm); err != nil {
+			return err
+		}
+		if err := p.disk.SyncDir(disk.Parent(dir)); err != nil {
 			return err
 		}
 	}
@@ -113,28 +166,31 @@ func (p *Plan) makeDir(path string) error {
 
 // writeCheckpoint writes the zero checkpoint. One of an earlier run that did not come to its end is replaced.
 func (p *Plan) writeCheckpoint(credentials []scram.Credential) error {
-	folder := child(p.checkpointDir, checkpoint.MetadataDir)
+	folder := disk.Join(p.checkpointDir, checkpoint.MetadataDir)
 	if err := p.makeDir(folder); err != nil {
 		return &DirError{Dir: p.checkpointDir, Op: "create", Path: folder, Err: err}
 	}
-	name := child(folder, zeroCheckpoint)
+	name := disk.Join(folder, zeroCheckpoint)
+	fail := func(op string, err error) error {
+		return &DirError{Dir: p.checkpointDir, Op: op, Path: name, Err: err}
+	}
 	temp := strings.TrimSuffix(name, checkpoint.Suffix) + "-format" + checkpoint.Suffix + ".part"
 	err := disk.Temp(p.disk, temp, checkpointPerm, func(w io.Writer) error {
 		return p.encodeCheckpoint(w, credentials)
 	})
 	if err != nil {
-		return &DirError{Dir: p.checkpointDir, Op: "write", Path: name, Err: err}
+		return fail("write", err)
 	}
 	// As Kafka does, an empty folder of that name is replaced too.
 	if info, err := p.disk.Stat(name); err == nil && info.IsDir() {
 		if err := p.disk.Remove(name); err != nil {
 			p.disk.Remove(temp)
-			return &DirError{Dir: p.checkpointDir, Op: "replace", Path: name, Err: err}
+			return fail("replace", err)
 		}
 	}
 	if err := disk.Replace(p.disk, temp, name); err != nil {
 		p.disk.Remove(temp)
-		return &DirError{Dir: p.checkpointDir, Op: "write", Path: name, Err: err}
+		return fail("write", err)
 	}
 	return nil
 }
@@ -163,22 +219,27 @@ func (p *Plan) encodeCheckpoint(w io.Writer, credentials []scram.Credential) err
 	return cw.Close()
 }
 
-// writeProperties writes all meta.properties under their temporary names, removes the
-// bootstrap.checkpoint files that they supersede, and then gives them their names, that of the
+// writeProperties writes all meta.properties under their temporary names, and then gives them their names, that of the
 // metadata directory first.
 //
 //  1. Suppose a data directory came first and the machine stopped behind it.
 //  2. The next run would find a node that is formatted, but without its metadata directory,
 //  3. which is what a lost disk looks like: with --standalone it would have to refuse.
-func (p *Plan) writeProperties() error {
+//
+// A bootstrap.checkpoint goes right before: a directory that is formatted must not have two bootstraps (KIP-1170), and one
+// that is not yet formatted when the run stops has lost nothing, for the next run has the same to write.
+func (p *Plan) writeProperties() (removed []string, err error) {
 	dirs := slices.Clone(p.Format)
-	slices.SortStableFunc(dirs, func(a, b Directory) int {
-		return boolRank(a.Path != p.options.MetadataLogDir) - boolRank(b.Path != p.options.MetadataLogDir)
-	})
-	undo := func() {
+	if i := slices.IndexFunc(dirs, func(d Directory) bool { return d.Path == p.options.MetadataLogDir }); i > 0 {
+		metadata := dirs[i]
+		dirs = slices.Insert(slices.Delete(dirs, i, i+1), 0, metadata)
+	}
+	var done []string
+	fail := func(d Directory, op, name string, err error) ([]string, error) {
 		for _, d := range dirs {
-			p.disk.Remove(child(d.Path, metaprops.TempName))
+			p.disk.Remove(disk.Join(d.Path, metaprops.TempName))
 		}
+		return removed, &DirError{Dir: d.Path, Op: op, Path: disk.Join(d.Path, name), Err: err, Done: done}
 	}
 	date := p.options.Now()
 	for _, d := range dirs {
@@ -186,50 +247,25 @@ func (p *Plan) writeProperties() error {
 		if p.ClusterID == "" {
 			properties.Version = metaprops.V2
 		}
-		temp := child(d.Path, metaprops.TempName)
-		err := disk.Temp(p.disk, temp, propertiesPerm, func(w io.Writer) error {
+		err := disk.Temp(p.disk, disk.Join(d.Path, metaprops.TempName), propertiesPerm, func(w io.Writer) error {
 			_, err := w.Write(properties.Encode(date))
 			return err
 		})
 		if err != nil {
-			undo()
-			return &DirError{Dir: d.Path, Op: "write", Path: temp, Err: err}
+			return fail(d, "write", metaprops.TempName, err)
 		}
 	}
 	for _, d := range dirs {
-		if !d.RemovesOldBootstrap {
-			continue
+		if d.RemovesOldBootstrap {
+			if err := p.disk.Remove(disk.Join(d.Path, checkpoint.BootstrapName)); err != nil {
+				return fail(d, "remove", checkpoint.BootstrapName, err)
+			}
+			removed = append(removed, disk.Join(d.Path, checkpoint.BootstrapName))
 		}
-		if err := p.disk.Remove(child(d.Path, checkpoint.BootstrapName)); err != nil {
-			undo()
-			return &DirError{Dir: d.Path, Op: "remove", Path: child(d.Path, checkpoint.BootstrapName), Err: err}
+		if err := disk.Replace(p.disk, disk.Join(d.Path, metaprops.TempName), disk.Join(d.Path, metaprops.FileName)); err != nil {
+			return fail(d, "write", metaprops.FileName, err)
 		}
+		done = append(done, d.Path)
 	}
-	for i, d := range dirs {
-		name := child(d.Path, metaprops.FileName)
-		if err := disk.Replace(p.disk, child(d.Path, metaprops.TempName), name); err != nil {
-			undo()
-			return &DirError{Dir: d.Path, Op: "write", Path: name, Err: err, Help: done(dirs[:i])}
-		}
-	}
-	return nil
-}
-
-func boolRank(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// done says what a run that stopped midway has formatted.
-func done(dirs []Directory) string {
-	if len(dirs) == 0 {
-		return ""
-	}
-	var paths []string
-	for _, d := range dirs {
-		paths = append(paths, d.Path)
-	}
-	return fmt.Sprintf("formatted before it failed: %s; run the same command with --ignore-formatted for the others", strings.Join(paths, ", "))
+	return removed, nil
 }

@@ -18,11 +18,12 @@
 //
 // # Crashes
 //
-// Apply writes in this order, and each step is durable before the next: the directories, the zero
-// checkpoint, all meta.properties under a temporary name; then the old bootstrap.checkpoint files go, and the
-// meta.properties get their names, that of the metadata directory first. So whenever it
-// stops, a directory without meta.properties is one that the next run formats, and a node's
-// metadata directory is never the one that is missing. Nothing that was formatted before is touched.
+// Apply writes in this order, and each step is durable before the next: the directories, the zero checkpoint,
+// all meta.properties under a temporary name; then, directory by directory and that of the metadata first, an old
+// bootstrap.checkpoint goes and meta.properties gets its name. So wherever it stops, a directory without
+// meta.properties is one that the next run formats, and the metadata directory is never the one that is
+// missing. What an earlier run may have left in memory only, the next one makes durable first. Nothing that was
+// formatted before is touched, also not by another process that formats at the same time.
 package format
 
 import (
@@ -69,17 +70,24 @@ type Options struct {
 
 	Random        io.Reader        // nil: crypto/rand
 	Now           func() time.Time // nil: time.Now
-	LocalHostName func() string    // nil: os.Hostname
+	LocalHostName func() string    // nil: the canonical name of the host, as Java finds it
 }
 
-// ScramArgument is an argument of --add-scram. It has a password, so it does not print itself.
-type ScramArgument string
+// ScramArgument is an argument of --add-scram. It has a password, which nothing prints: fmt finds a function
+// here, whatever the verb and however deep the argument lies in what is printed.
+type ScramArgument struct{ text func() string }
 
-// String hides the argument.
-func (ScramArgument) String() string { return "SCRAM credential (hidden)" }
+// NewScramArgument wraps the text of an argument, such as SCRAM-SHA-256=[name=alice,password=alice-secret].
+func NewScramArgument(text string) ScramArgument {
+	return ScramArgument{func() string { return text }}
+}
 
-// GoString hides the argument.
-func (ScramArgument) GoString() string { return "SCRAM credential (hidden)" }
+func (a ScramArgument) reveal() string {
+	if a.text == nil {
+		return ""
+	}
+	return a.text()
+}
 
 // Kind says what a directory is to its node; the words are those of Kafka's tool.
 type Kind string

@@ -2,9 +2,12 @@ package format
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
-	"path/filepath"
+	"os"
+	"path"
 	"strings"
+	"syscall"
 
 	"kstorage/checkpoint"
 	"kstorage/internal/disk"
@@ -14,6 +17,10 @@ import (
 // directory is what New sees of a log directory.
 type directory struct {
 	metaprops.Dir
+	// anchor is the directory, or the nearest one above it that exists, and below the path from there: two paths to one
+	// directory agree in both.
+	anchor    fs.FileInfo
+	below     string
 	metadata  []string // what is in its folder of the metadata log
 	bootstrap bool     // it has a bootstrap.checkpoint
 	unusable  *DirError
@@ -24,72 +31,94 @@ type directory struct {
 func look(fsys disk.FS, e metaprops.Ensemble) []directory {
 	dirs := make([]directory, len(e.Dirs))
 	for i, d := range e.Dirs {
-		dirs[i] = lookAt(fsys, d)
+		dirs[i] = directory{Dir: d}
+		dirs[i].unusable = dirs[i].look(fsys)
 	}
 	return dirs
 }
 
-func lookAt(fsys disk.FS, dir metaprops.Dir) directory {
-	d := directory{Dir: dir}
+func (d *directory) fail(op, name string, err error) *DirError {
+	return &DirError{Dir: d.Path, Op: op, Path: name, Err: err}
+}
+
+func (d *directory) look(fsys disk.FS) *DirError {
 	if d.State == metaprops.Failed {
-		d.unusable = &DirError{Dir: d.Path, Op: d.Err.Op, Path: d.Err.Path, Err: d.Err.Err}
-		return d
+		return d.fail(d.Err.Op, d.Err.Path, d.Err.Err)
 	}
 	if d.Missing {
-		parent := filepath.Dir(d.Path)
-		for {
-			info, err := fsys.Stat(parent)
-			if err == nil && !info.IsDir() {
-				d.unusable = &DirError{Dir: d.Path, Op: "create", Path: d.Path, Err: errors.New(parent + " is not a directory")}
-				return d
-			}
-			if err == nil {
-				break
-			}
-			if !errors.Is(err, fs.ErrNotExist) {
-				d.unusable = &DirError{Dir: d.Path, Op: "create", Path: d.Path, Err: err}
-				return d
-			}
-			parent = filepath.Dir(parent)
-		}
-		if err := fsys.Access(parent); err != nil {
-			d.unusable = &DirError{Dir: d.Path, Op: "create", Path: d.Path, Err: err}
-		}
-		return d
+		return d.lookAbove(fsys)
+	}
+	var err error
+	if d.anchor, err = fsys.Stat(d.Path); err != nil {
+		return d.fail("read", d.Path, err)
 	}
 	entries, err := fsys.ReadDir(d.Path)
 	if err != nil {
-		d.unusable = &DirError{Dir: d.Path, Op: "read", Path: d.Path, Err: err}
-		return d
+		return d.fail("read", d.Path, err)
 	}
 	for _, entry := range entries {
 		switch entry.Name() {
 		case checkpoint.BootstrapName:
 			d.bootstrap = true
+			if entry.IsDir() && d.State == metaprops.Empty {
+				return d.fail("remove", disk.Join(d.Path, checkpoint.BootstrapName), syscall.EISDIR)
+			}
 		case checkpoint.MetadataDir:
-			d.unusable = d.lookAtMetadata(fsys)
+			if err := d.lookAtMetadata(fsys); err != nil {
+				return err
+			}
 		}
 	}
-	if d.State == metaprops.Empty && d.unusable == nil {
+	if d.State == metaprops.Empty {
 		if err := fsys.Access(d.Path); err != nil {
-			d.unusable = &DirError{Dir: d.Path, Op: "write to", Path: d.Path, Err: err}
+			return d.fail("write to", d.Path, err)
 		}
 	}
-	return d
+	return nil
+}
+
+// lookAbove finds the folder in which a missing directory will be made. It must be writable, and readable too: its
+// entries are synced.
+func (d *directory) lookAbove(fsys disk.FS) *DirError {
+	for at := d.Path; ; {
+		// What Stat does not find, but Lstat does, is a link to nothing, or has come to be in between.
+		if info, err := fsys.Lstat(at); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return d.fail("create", d.Path, fmt.Errorf("%s is a link to something that does not exist", at))
+		}
+		var name string
+		at, name = disk.Split(at)
+		d.below = disk.Join(name, d.below)
+		info, err := fsys.Stat(at)
+		if errors.Is(err, fs.ErrNotExist) && at != "." && at != "/" {
+			continue
+		}
+		if err == nil && !info.IsDir() {
+			err = syscall.ENOTDIR
+		}
+		if err == nil {
+			err = fsys.Access(at)
+		}
+		if err != nil {
+			return d.fail("create", d.Path, err)
+		}
+		// The folders will be made, none of them as a link, so ".." behind one is the folder in front of it.
+		d.anchor, d.below = info, path.Clean(d.below)
+		return nil
+	}
 }
 
 func (d *directory) lookAtMetadata(fsys disk.FS) *DirError {
-	path := child(d.Path, checkpoint.MetadataDir)
-	entries, err := fsys.ReadDir(path)
+	folder := disk.Join(d.Path, checkpoint.MetadataDir)
+	entries, err := fsys.ReadDir(folder)
 	if err != nil {
-		return &DirError{Dir: d.Path, Op: "read", Path: path, Err: err}
+		return d.fail("read", folder, err)
 	}
 	for _, entry := range entries {
 		d.metadata = append(d.metadata, entry.Name())
 	}
 	if d.State == metaprops.Empty {
-		if err := fsys.Access(path); err != nil {
-			return &DirError{Dir: d.Path, Op: "write to", Path: path, Err: err}
+		if err := fsys.Access(folder); err != nil {
+			return d.fail("write to", folder, err)
 		}
 	}
 	return nil
@@ -106,17 +135,7 @@ func (d *directory) live() bool {
 	return false
 }
 
-// under reports whether path lies below dir, both as they are written.
-func under(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != "." && rel != ".." && !strings.HasPrefix(rel, "../")
-}
-
-// child is the path of a file in dir. Unlike filepath.Join it leaves dir as it is written: behind
-// a symbolic link ".." means something.
-func child(dir, name string) string {
-	if strings.HasSuffix(dir, "/") {
-		return dir + name
-	}
-	return dir + "/" + name
+// same reports whether d and other are one directory under two paths.
+func (d *directory) same(other *directory) bool {
+	return d.anchor != nil && other.anchor != nil && d.below == other.below && os.SameFile(d.anchor, other.anchor)
 }

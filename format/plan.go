@@ -4,22 +4,21 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"kstorage/checkpoint"
 	"kstorage/features"
 	"kstorage/internal/disk"
-	"kstorage/internal/kafkaid"
 	"kstorage/internal/scram"
 	"kstorage/metaprops"
 )
 
-// Plan is what a run of format will do.
+// Plan is what a run of format will do. Its fields are for reading.
 type Plan struct {
 	NodeID int32
 	// ClusterID is what the new meta.properties get, "" if no id is known.
@@ -28,23 +27,25 @@ type Plan struct {
 	ClusterIDProposal string
 
 	MetadataVersion features.MetadataVersion
+	DefaultVersion  bool // nobody chose MetadataVersion
 	KRaftVersion    int16
-	Features        []features.Level // the records of the zero checkpoint, in their order
-	Users           []User           // the users with SCRAM credentials in the zero checkpoint, in their order
-	Voters          []checkpoint.Voter
+
+	// What the zero checkpoint gets, all empty where none is written.
+	Features []features.Level // in the order of the records
+	Users    []User           // in the given order
+	Voters   []checkpoint.Voter
 
 	Format    []Directory // what is formatted now, in the given order
 	Formatted []string    // what was formatted before and stays as it is
-	Skipped   []*DirError // what cannot be used and was left out, as a failed disk is
+	Skipped   []*DirError // what cannot be used and is left out, as a failed disk is
 
-	// VersionFrom says why MetadataVersion was chosen where nobody did, "" where somebody did.
-	VersionFrom string
-	Warnings    []string
+	Warnings []string
 
 	checkpointDir string // the directory that gets the zero checkpoint, "" for none
 	scram         []scram.Argument
 	options       Options
 	disk          disk.FS
+	applied       bool
 }
 
 // Directory is a directory that a plan formats.
@@ -53,8 +54,6 @@ type Directory struct {
 	Kind                Kind
 	DirectoryID         uuid.UUID
 	RemovesOldBootstrap bool // it has a bootstrap.checkpoint, which goes
-
-	missing bool
 }
 
 // User is a user whose credentials a plan writes.
@@ -65,7 +64,7 @@ type User struct {
 
 // New looks at the directories and decides what Apply will do; it writes nothing. Independent
 // problems are joined. Errors: *Refusal, *AlreadyFormattedError, *UnusableError, *DirError, *VoterError, those of
-// features.Resolve, metaprops.Ensemble.Verify and internal/scram, and those of Options.Random.
+// features.Resolve and metaprops.Ensemble.Verify, and those of Options.Random.
 func New(o Options) (*Plan, error) { return newPlan(o, disk.OS) }
 
 func newPlan(o Options, fsys disk.FS) (*Plan, error) {
@@ -76,17 +75,14 @@ func newPlan(o Options, fsys disk.FS) (*Plan, error) {
 		o.Now = time.Now
 	}
 	if o.LocalHostName == nil {
-		o.LocalHostName = func() string {
-			name, _ := os.Hostname()
-			return name
-		}
+		o.LocalHostName = localHostName
 	}
-	p := &planner{
-		Plan: &Plan{NodeID: o.NodeID, options: o, disk: fsys},
-		o:    o,
-	}
+	p := &planner{Plan: &Plan{NodeID: o.NodeID, options: o, disk: fsys}}
 	// In the order in which Kafka's tool checks, so that the first thing said is the same.
-	steps := []func() error{p.quorum, p.clusterIDText, p.load, p.levels, p.credentials, p.verify, p.choose, p.version, p.draw}
+	steps := []func() error{
+		p.checkQuorum, p.checkClusterID, p.look, p.resolveLevels, p.checkCredentials, p.checkFiles,
+		p.chooseDirectories, p.requireClusterID, p.assignIDs, p.checkLocks,
+	}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, err
@@ -99,29 +95,24 @@ func newPlan(o Options, fsys disk.FS) (*Plan, error) {
 // planner is a plan in the making.
 type planner struct {
 	*Plan
-	o        Options
 	dirs     []directory
 	ensemble metaprops.Ensemble
-	initial  []checkpoint.Voter // of InitialControllers
+	initial  []checkpoint.Voter // of Options.InitialControllers
 	known    string             // the cluster id of the files
-	given    string             // the cluster id of the options, as a server reads it
 }
 
 func (p *planner) warning(format string, args ...any) {
 	p.Warnings = append(p.Warnings, fmt.Sprintf(format, args...))
 }
 
-// quorum checks how the first voters are chosen against the kind of quorum.
-func (p *planner) quorum() error {
-	o := p.o
+// checkQuorum checks how the first voters are chosen against the kind of quorum.
+func (p *planner) checkQuorum() error {
+	o := &p.options
 	if o.StaticVoters && (o.Standalone || o.InitialControllers != nil) {
-		return &Refusal{Known: true,
-			Reason: "You cannot specify controller.quorum.voters and format the node with --initial-controllers or --standalone. If you want to use dynamic quorum, please remove controller.quorum.voters and specify controller.quorum.bootstrap.servers instead.",
-			Help:   "leave the option out to keep the static voters"}
+		return &Refusal{Rule: StaticQuorum, Reason: "You cannot specify controller.quorum.voters and format the node with --initial-controllers or --standalone. If you want to use dynamic quorum, please remove controller.quorum.voters and specify controller.quorum.bootstrap.servers instead."}
 	}
 	if o.Standalone && !o.Controller {
-		return &Refusal{Known: true, Reason: "You can only use --standalone on a controller.",
-			Help: "a broker needs no option; its controllers are formatted with one"}
+		return &Refusal{Rule: StandaloneBroker, Reason: "You can only use --standalone on a controller."}
 	}
 	if o.InitialControllers != nil {
 		voters, err := ParseInitialControllers(*o.InitialControllers, o.ControllerListener.Name)
@@ -131,324 +122,169 @@ func (p *planner) quorum() error {
 		p.initial = voters
 	}
 	if o.Controller && !o.StaticVoters && !o.Standalone && !o.NoInitialControllers && o.InitialControllers == nil {
-		return &Refusal{Known: true,
-			Reason: "Because controller.quorum.voters is not set on this controller, you must specify one of the following: --standalone, --initial-controllers, or --no-initial-controllers.",
-			Help:   "--standalone for a new cluster with this one controller, --initial-controllers for one with several, --no-initial-controllers to join a cluster"}
+		return &Refusal{Rule: NoFirstVoters, Reason: "Because controller.quorum.voters is not set on this controller, you must specify one of the following: --standalone, --initial-controllers, or --no-initial-controllers."}
 	}
 	return nil
 }
 
-// clusterIDText refuses ids that are a mistake: Unlike Kafka, whose server would run with them.
-func (p *planner) clusterIDText() error {
-	if p.o.ClusterID == nil {
+// checkClusterID refuses ids that are a mistake. Unlike Kafka, whose server runs with them.
+func (p *planner) checkClusterID() error {
+	if p.options.ClusterID == nil {
 		return nil
 	}
-	id := *p.o.ClusterID
+	id := *p.options.ClusterID
 	switch {
 	case id == "":
-		return &Refusal{Reason: "the cluster id is empty", Where: p.o.ClusterIDFrom,
-			Help: "pass the id of the cluster; without the option and its variable the node gets its id from the quorum"}
+		return &Refusal{Rule: EmptyClusterID, Reason: "the cluster id is empty"}
 	case strings.TrimFunc(id, blankOrControl) != id:
-		return &Refusal{Reason: fmt.Sprintf("the cluster id %q begins or ends with a blank or a control character", id), Where: p.o.ClusterIDFrom,
-			Help: "pass the id without it"}
+		return &Refusal{Rule: BadClusterID, Reason: fmt.Sprintf("the cluster id %q begins or ends with a blank or a control character", id)}
+	case !utf8.ValidString(id):
+		return &Refusal{Rule: BadClusterID, Reason: fmt.Sprintf("the cluster id %q is not UTF-8", id)}
 	}
-	p.given = metaprops.AsKafkaReads(id)
 	return nil
 }
 
 func blankOrControl(r rune) bool { return r <= ' ' || r >= 0x7f && r <= 0xa0 }
 
-func (p *planner) load() error {
-	p.ensemble = metaprops.Load(p.o.LogDirs, p.o.MetadataLogDir, p.disk)
-	p.dirs = look(p.disk, p.ensemble)
-	p.known, _ = p.ensemble.ClusterID()
-	return nil
-}
-
-// levels resolves the feature levels. The cluster id decides about the default.
-func (p *planner) levels() error {
-	choice := features.Choice{
-		Release:      p.o.Release,
-		Default:      features.DefaultVersion(p.known != "" || p.o.ClusterID != nil, p.o.Unstable),
-		Features:     p.o.Features,
-		StaticVoters: p.o.StaticVoters,
-		Unstable:     p.o.Unstable,
-	}
-	resolved, err := features.Resolve(choice)
-	if err != nil {
+// look reads the directories. From them follows the cluster id that new ones get.
+func (p *planner) look() error {
+	p.ensemble = metaprops.Load(p.options.LogDirs, p.options.MetadataLogDir, p.disk)
+	if err := p.settled(); err != nil {
 		return err
 	}
-	p.MetadataVersion, p.KRaftVersion, p.Features = resolved.MetadataVersion, resolved.KRaftVersion, resolved.Records
-	chosen := p.o.Release != 0 || slices.ContainsFunc(p.o.Features, func(l features.Level) bool { return l.Name == features.MetadataVersionName })
-	if !chosen {
-		p.VersionFrom = "a cluster id is known, and this is the newest level that released Apache Kafka reads"
-		if p.known == "" && p.o.ClusterID == nil {
-			p.VersionFrom = "no cluster id is known, and this is the first level at which a cluster gives itself one"
-		}
-	}
-	return nil
-}
-
-// credentials checks the SCRAM arguments, also where they will have no effect.
-func (p *planner) credentials() error {
-	if len(p.o.Scram) > 0 && !p.MetadataVersion.SupportsScram() {
-		return &Refusal{Known: true, Reason: "SCRAM is only supported in metadata.version 3.5-IV2 or later.",
-			Where: "metadata.version is " + p.MetadataVersion.String()}
+	p.dirs = look(p.disk, p.ensemble)
+	p.known, _ = p.ensemble.ClusterID()
+	p.ClusterID = p.known
+	if p.known == "" && p.options.ClusterID != nil && !p.waitsForClusterID() {
+		p.ClusterID = metaprops.AsKafkaReads(*p.options.ClusterID)
 	}
 	var errs []error
-	for i, text := range p.o.Scram {
-		arg, err := scram.Parse(string(text))
-		if err != nil {
-			errs = append(errs, &Refusal{Reason: "a SCRAM credential is not usable: " + err.Error(), Where: fmt.Sprintf("--add-scram, %s of %d", ordinal(i+1), len(p.o.Scram)),
-				Help: "the form is SCRAM-SHA-256=[name=alice,password=alice-secret]"})
-			continue
+	for i := range p.dirs {
+		for j := range i {
+			if p.dirs[i].same(&p.dirs[j]) {
+				errs = append(errs, &Refusal{Rule: OneDirectory, Reason: fmt.Sprintf("%s and %s are one directory", p.dirs[j].Path, p.dirs[i].Path)})
+			}
 		}
-		p.scram = append(p.scram, arg)
-		p.Users = append(p.Users, User{arg.Name(), arg.Mechanism().String(), arg.Iterations()})
 	}
 	return errors.Join(errs...)
 }
 
-func ordinal(n int) string {
-	switch n {
-	case 1:
-		return "the first"
-	case 2:
-		return "the second"
-	case 3:
-		return "the third"
+// settled checks that a node of which a part is formatted is not just being formatted by another run. That run
+// formats the metadata directory first, so that a second reading finds more than the first.
+func (p *planner) settled() error {
+	if formatted := len(p.ensemble.In(metaprops.Formatted)); formatted == 0 || formatted == len(p.ensemble.Dirs) {
+		return nil
 	}
-	return fmt.Sprintf("number %d", n)
+	again := metaprops.Load(p.options.LogDirs, p.options.MetadataLogDir, p.disk)
+	for i, d := range again.Dirs {
+		if was := p.ensemble.Dirs[i]; d.State != was.State {
+			return &Refusal{Rule: ReplacedMeanwhile, Reason: d.Path + " is being formatted by somebody else"}
+		}
+	}
+	return nil
 }
 
-// verify checks the files that are there against the options and each other.
-func (p *planner) verify() error {
-	expect := metaprops.Expect{NodeID: p.o.NodeID, NodeIDFrom: p.o.NodeIDFrom}
-	if p.o.ClusterID != nil {
-		expect.ClusterID, expect.ClusterIDFrom = *p.o.ClusterID, p.o.ClusterIDFrom
+// waitsForClusterID reports whether the node was formatted without an id, which it is to get from the
+// quorum. Directories of the time before KRaft have no say.
+func (p *planner) waitsForClusterID() bool {
+	return slices.ContainsFunc(p.ensemble.In(metaprops.Formatted), func(d metaprops.Dir) bool { return d.Properties.Version == metaprops.V2 }) && p.known == ""
+}
+
+// resolveLevels completes the levels of the features. The cluster id decides about the default.
+func (p *planner) resolveLevels() error {
+	o := &p.options
+	resolved, err := features.Resolve(features.Choice{
+		Release:      o.Release,
+		Default:      features.DefaultVersion(p.ClusterID != "", o.Unstable),
+		Features:     o.Features,
+		StaticVoters: o.StaticVoters,
+		Unstable:     o.Unstable,
+	})
+	if err != nil {
+		return err
+	}
+	p.MetadataVersion, p.KRaftVersion, p.Features = resolved.MetadataVersion, resolved.KRaftVersion, resolved.Records
+	p.DefaultVersion = o.Release == 0 && !slices.ContainsFunc(o.Features, func(l features.Level) bool { return l.Name == features.MetadataVersionName })
+	return nil
+}
+
+// checkCredentials checks the SCRAM arguments, also where they will have no effect.
+func (p *planner) checkCredentials() error {
+	arguments := p.options.Scram
+	if len(arguments) > 0 && !p.MetadataVersion.SupportsScram() {
+		return &Refusal{Rule: ScramUnsupported, Reason: "SCRAM is only supported in metadata.version 3.5-IV2 or later.",
+			Hint: fmt.Sprintf("metadata.version is %s", p.MetadataVersion)}
+	}
+	var errs []error
+	for i, argument := range arguments {
+		parsed, err := scram.Parse(argument.reveal())
+		if err != nil {
+			errs = append(errs, &Refusal{Rule: BadCredential, Reason: fmt.Sprintf("SCRAM credential %d of %d: %v", i+1, len(arguments), err)})
+			continue
+		}
+		p.scram = append(p.scram, parsed)
+		p.Users = append(p.Users, User{parsed.Name(), parsed.Mechanism().String(), parsed.Iterations()})
+	}
+	return errors.Join(errs...)
+}
+
+// checkFiles checks the files that are there against the options and each other.
+func (p *planner) checkFiles() error {
+	o := &p.options
+	expect := metaprops.Expect{NodeID: o.NodeID, NodeIDFrom: o.NodeIDFrom}
+	if o.ClusterID != nil {
+		expect.ClusterID, expect.ClusterIDFrom = *o.ClusterID, o.ClusterIDFrom
 	}
 	if err := p.ensemble.Verify(expect); err != nil {
 		return err
 	}
 	var errs []error
+	var waiting []string
 	for _, d := range p.ensemble.In(metaprops.Formatted) {
-		switch {
-		case d.Properties.Blank():
-			errs = append(errs, &Refusal{Reason: d.File() + " is empty", Where: d.Path,
-				Help: "a crash or a full disk left it so: restore it from a copy, or if the directory holds nothing of worth remove the file and format again"})
-		case d.Properties.Version == metaprops.V2 && d.Properties.ClusterID == "" && p.o.ClusterID != nil && p.known == "":
-			if p.o.Controller {
-				errs = append(errs, &Refusal{Reason: fmt.Sprintf("%s was formatted without a cluster id; it gets its id from the quorum", d.Path),
-					Where: p.o.ClusterIDFrom, Help: "leave the cluster id out"})
-				continue
-			}
-			p.warning("%s was formatted without a cluster id; it gets its id from the quorum, and %s is not stored", d.Path, p.o.ClusterIDFrom)
+		if d.Properties.Blank() {
+			errs = append(errs, &Refusal{Rule: EmptyProperties, Reason: d.File() + " is empty"})
+		}
+		if d.Properties.Version == metaprops.V2 {
+			waiting = append(waiting, d.Path)
+		}
+	}
+	if o.ClusterID != nil && p.waitsForClusterID() {
+		reason := strings.Join(waiting, ", ") + ": formatted without a cluster id; it gets its id from the quorum"
+		if o.Controller {
+			errs = append(errs, &Refusal{Rule: ClusterIDNotStored, Reason: reason})
+		} else {
+			p.warning("%s, and %s is not stored", reason, o.ClusterIDFrom)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// choose decides which directories are formatted.
-func (p *planner) choose() error {
-	var formatted, empty []directory
-	var bad []error
-	for _, d := range p.dirs {
-		switch {
-		case d.unusable != nil && d.State == metaprops.Formatted:
-			// Its own business is not ours: it stays as it is.
-			formatted = append(formatted, d)
-		case d.unusable != nil:
-			bad = append(bad, d.unusable)
-			p.Skipped = append(p.Skipped, d.unusable)
-		case d.State == metaprops.Formatted:
-			formatted = append(formatted, d)
-		default:
-			empty = append(empty, d)
-		}
-	}
-	for _, d := range formatted {
-		p.Formatted = append(p.Formatted, d.Path)
-	}
-	if len(formatted) > 0 && !p.o.IgnoreFormatted {
-		e := &AlreadyFormattedError{Dir: formatted[0].Path}
-		for _, d := range empty {
-			e.Unformatted = append(e.Unformatted, d.Path)
-		}
-		return e
-	}
-	// Unlike Kafka: on a first format all directories must be good, for the one that is left out would be
-	// missed at the start. On a node that is formatted a bad one is a failed disk.
-	if len(bad) > 0 && len(formatted) == 0 {
-		if len(p.ensemble.In(metaprops.Failed)) == len(p.dirs) {
-			return &UnusableError{p.Skipped}
-		}
-		return errors.Join(bad...)
-	}
-	var errs []error
-	for _, d := range empty {
-		errs = append(errs, p.refuseEmpty(d, formatted))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	for _, d := range empty {
-		p.Format = append(p.Format, Directory{
-			Path: d.Path, Kind: p.kind(d.Path), RemovesOldBootstrap: d.bootstrap, missing: d.Missing,
-		})
-		if d.Path == p.o.MetadataLogDir && p.o.Controller {
-			p.checkpointDir = d.Path
-		}
-	}
-	return nil
-}
-
-// refuseEmpty says why a directory without meta.properties must not be formatted, if so.
-func (p *planner) refuseEmpty(d directory, formatted []directory) error {
-	if d.live() {
-		return p.lostProperties(d)
-	}
-	if !p.o.Standalone || d.Path != p.o.MetadataLogDir || len(formatted) == 0 {
+// requireClusterID refuses new files without a cluster id where the metadata.version has no record that could bring one.
+func (p *planner) requireClusterID() error {
+	if len(p.Format) == 0 || p.ClusterID != "" {
 		return nil
 	}
-	r := &Refusal{
-		Reason: fmt.Sprintf("--standalone would start an empty cluster: %s belongs to an already bootstrapped node %d, whose metadata directory %s is empty",
-			formatted[0].Path, p.o.NodeID, d.Path),
-		Help: "is the disk mounted? If it is lost: --no-initial-controllers joins the quorum that the other controllers still have, or restore it from a copy",
-	}
-	for _, f := range formatted {
-		if len(f.metadata) > 0 {
-			r.Where = fmt.Sprintf("the metadata log is in %s", child(f.Path, checkpoint.MetadataDir))
-			r.Help = "the metadata directory has moved: set metadata.log.dir to " + f.Path
+	for _, d := range p.ensemble.In(metaprops.Formatted) {
+		if d.Properties.Version == metaprops.V1 {
+			// Kafka's tool once took the value of an unset variable.
+			return &Refusal{Rule: EmptyClusterID, Reason: d.File() + " has an empty cluster id", Hint: "give it the id that the other nodes of the cluster have"}
 		}
 	}
-	return r
+	if p.MetadataVersion.SupportsClusterID() {
+		return nil
+	}
+	return &Refusal{Rule: ClusterIDRequired, Reason: fmt.Sprintf("metadata.version %s needs a cluster id, and none is known", p.MetadataVersion)}
 }
 
-// lostProperties refuses a directory with a live metadata log: with a new directory id the node
-// would be no voter any more, and a new zero checkpoint would not be of its log.
-func (p *planner) lostProperties(d directory) error {
-	folder := child(d.Path, checkpoint.MetadataDir)
-	r := &Refusal{
-		Reason: fmt.Sprintf("%s has a metadata log, but %s has no meta.properties", folder, d.Path),
-		Help:   "restore meta.properties from a copy, or move the folder away if the node is to begin anew",
-	}
-	if id, ok := storedVoter(p.disk, folder, d.metadata, p.o.NodeID); ok {
-		r.Help = fmt.Sprintf("restore %s by hand: version=1, node.id=%d, the cluster.id of the cluster, and directory.id=%s, which the stored voters have for node %d; "+
-			"or move the folder away if the node is to begin anew", child(d.Path, metaprops.FileName), p.o.NodeID, kafkaid.String(id), p.o.NodeID)
-	}
-	return r
-}
-
-func (p *planner) kind(path string) Kind {
-	switch {
-	case path != p.o.MetadataLogDir:
-		return DataDirectory
-	case p.o.Standalone || p.voter() != nil:
-		return DynamicMetadataVoterDirectory
-	case p.o.InitialControllers != nil:
-		return DynamicMetadataDirectory
-	}
-	return MetadataDirectory
-}
-
-// voter is this node in the initial controllers, nil if it is none of them.
-func (p *planner) voter() *checkpoint.Voter {
-	for i := range p.initial {
-		if p.initial[i].NodeID == p.o.NodeID {
-			return &p.initial[i]
-		}
-	}
-	return nil
-}
-
-// version decides about the cluster id of the new files, which the version must fit.
-func (p *planner) version() error {
+// checkLocks checks that Apply will get its locks.
+func (p *planner) checkLocks() error {
 	if len(p.Format) == 0 {
 		return nil
 	}
-	p.ClusterID = p.known
-	if p.known == "" && len(p.Formatted) == 0 || p.known == "" && p.onlyV0() {
-		p.ClusterID = p.given
+	release, err := p.lock()
+	if err != nil {
+		return err
 	}
-	if p.ClusterID == "" && !p.MetadataVersion.SupportsClusterID() {
-		return &Refusal{
-			Reason: fmt.Sprintf("metadata.version %s needs a cluster id, and none is known", p.MetadataVersion),
-			Help: fmt.Sprintf("pass --cluster-id with the id of the cluster (random-uuid makes one for a new cluster), or format with --release-version %s or newer, at which the cluster gives itself an id",
-				features.LatestProduction),
-		}
-	}
+	release()
 	return nil
-}
-
-// onlyV0 reports whether the formatted directories are all of the time before KRaft: they have no say in what new ones get.
-func (p *planner) onlyV0() bool {
-	for _, d := range p.ensemble.In(metaprops.Formatted) {
-		if d.Properties.Version != metaprops.V0 {
-			return false
-		}
-	}
-	return true
-}
-
-// draw makes the random ids and the voters.
-func (p *planner) draw() error {
-	taken := map[uuid.UUID]string{}
-	for _, d := range p.ensemble.In(metaprops.Formatted) {
-		taken[d.Properties.DirectoryID] = d.Path
-	}
-	for i := range p.Format {
-		d := &p.Format[i]
-		if v := p.voter(); v != nil && d.Path == p.o.MetadataLogDir {
-			if other, ok := taken[v.DirectoryID]; ok {
-				return &Refusal{Reason: fmt.Sprintf("the directory id %s in --initial-controllers is that of %s already", kafkaid.String(v.DirectoryID), other),
-					Help: "each log directory has an id of its own: random-uuid makes one"}
-			}
-			d.DirectoryID = v.DirectoryID
-			continue
-		}
-		id, err := kafkaid.New(p.o.Random)
-		if err != nil {
-			return err
-		}
-		d.DirectoryID = id
-	}
-	p.Voters = p.initial
-	if p.o.Standalone {
-		v, err := p.standalone()
-		if err != nil {
-			return err
-		}
-		p.Voters = []checkpoint.Voter{v}
-	}
-	if p.checkpointDir == "" || !p.MetadataVersion.SupportsClusterID() {
-		return nil
-	}
-	p.ClusterIDProposal = p.ClusterID
-	if p.ClusterIDProposal == "" {
-		id, err := kafkaid.New(p.o.Random)
-		if err != nil {
-			return err
-		}
-		p.ClusterIDProposal = kafkaid.String(id)
-	}
-	return nil
-}
-
-// standalone is this node as the only voter, under the id of its metadata directory.
-func (p *planner) standalone() (checkpoint.Voter, error) {
-	listener := p.o.ControllerListener
-	if wildcard(listener.Host) {
-		listener.Host = p.o.LocalHostName()
-		if loopback(listener.Host) && p.checkpointDir != "" {
-			p.warning("the controller listener %s has no host, so the voter's address is %s:%d, which other nodes cannot reach: set advertised.listeners",
-				listener.Name, listener.Host, listener.Port)
-		}
-	}
-	var id uuid.UUID
-	for _, d := range p.Format {
-		if d.Path == p.o.MetadataLogDir {
-			id = d.DirectoryID
-		}
-	}
-	return standaloneVoter(p.o.NodeID, id, listener.Name, listener.Host, listener.Port)
 }

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"kstorage/checkpoint"
+	"kstorage/internal/javatext"
 	"kstorage/internal/kafkaid"
 )
 
@@ -43,12 +43,12 @@ func (e *VoterError) Error() string {
 func ParseInitialControllers(list, listenerName string) ([]checkpoint.Voter, error) {
 	var voters []checkpoint.Voter
 	var errs []error
-	list = trim(list)
+	list = javatext.Trim(list)
 	for entry := range strings.SplitSeq(list, ",") {
 		if entry == "" {
 			continue
 		}
-		entry = trim(entry)
+		entry = javatext.Trim(entry)
 		v, reason := parseVoter(entry, listenerName)
 		if reason == "" {
 			reason = conflict(voters, v)
@@ -74,10 +74,12 @@ func ParseInitialControllers(list, listenerName string) ([]checkpoint.Voter, err
 // so that both give the same files or none. Error: *VoterError.
 func standaloneVoter(nodeID int32, directoryID uuid.UUID, listenerName, host string, port uint16) (checkpoint.Voter, error) {
 	if strings.Contains(host, ":") {
-		tail := fmt.Sprintf(":%d:%s", port, kafkaid.String(directoryID))
+		// The directory's id may be a random one that is gone when the command ends.
+		const id = "DIRECTORY-ID"
 		return checkpoint.Voter{}, &VoterError{
-			Entry:  fmt.Sprintf("%d@%s%s", nodeID, host, tail),
-			Reason: fmt.Sprintf("--standalone takes no IPv6 address, use --initial-controllers %d@[%s]%s", nodeID, host, tail),
+			Entry: fmt.Sprintf("%d@%s:%d:%s", nodeID, host, port, id),
+			Reason: fmt.Sprintf("--standalone takes no IPv6 address, use --initial-controllers %d@[%s]:%d:%s with an id from random-uuid",
+				nodeID, host, port, id),
 		}
 	}
 	return newVoter(nodeID, directoryID, listenerName, host, port), nil
@@ -104,8 +106,8 @@ func parseVoter(entry, listenerName string) (v checkpoint.Voter, reason string) 
 	if !ok {
 		return v, "there is no @ after a node id"
 	}
-	nodeID, ok := parseInt32(idText)
-	if !ok || nodeID < 0 {
+	nodeID, err := javatext.ParseInt(idText, 32)
+	if err != nil || nodeID < 0 {
 		return v, fmt.Sprintf("node id %q is not a number from 0 to %d", idText, math.MaxInt32)
 	}
 	if bareIPv6(rest) {
@@ -124,9 +126,9 @@ func parseVoter(entry, listenerName string) (v checkpoint.Voter, reason string) 
 		return v, "there is no port after the host"
 	}
 	portText, directoryText, ok := strings.Cut(rest, ":")
-	port, isNumber := parseInt32(portText)
+	port, err := javatext.ParseInt(portText, 32)
 	switch {
-	case !isNumber || port < 0 || port > math.MaxUint16:
+	case err != nil || port < 0 || port > math.MaxUint16:
 		return v, fmt.Sprintf("port %q is not a number from 0 to %d", portText, math.MaxUint16)
 	case !ok || directoryText == "":
 		return v, "there is no directory id after the port"
@@ -135,7 +137,7 @@ func parseVoter(entry, listenerName string) (v checkpoint.Voter, reason string) 
 	if err != nil {
 		return v, "directory id: " + err.Error()
 	}
-	return newVoter(nodeID, directoryID, listenerName, host, uint16(port)), ""
+	return newVoter(int32(nodeID), directoryID, listenerName, host, uint16(port)), ""
 }
 
 // conflict says why v cannot be a voter beside the others.
@@ -165,26 +167,6 @@ func bareIPv6(s string) bool {
 	address, _, _ := strings.Cut(s, "%")
 	_, ok := parseIPv6(address)
 	return ok
-}
-
-// trim drops what Java's String.trim does: the blank and all control characters below it.
-func trim(s string) string {
-	return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' })
-}
-
-// parseInt32 is Java's Integer.parseInt, which takes the digits of each script of the basic plane.
-func parseInt32(s string) (int32, bool) {
-	s = strings.Map(func(r rune) rune {
-		for _, block := range unicode.Nd.R16 {
-			// A script's ten digits stand together, from zero up, and blocks that touch are one.
-			if r >= rune(block.Lo) && r <= rune(block.Hi) {
-				return '0' + (r-rune(block.Lo))%10
-			}
-		}
-		return r
-	}, s)
-	n, err := strconv.ParseInt(s, 10, 32)
-	return int32(n), err == nil
 }
 
 // hostString is what Java makes of a host (InetSocketAddress.getHostString) without looking up names.

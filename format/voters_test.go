@@ -207,8 +207,9 @@ func TestStandaloneVoter(t *testing.T) {
 			t.Fatalf("standaloneVoter(%s) = %v, %v; want a *VoterError", host, v, err)
 		}
 		// The way out that the error names works.
-		_, entry, ok := strings.Cut(e.Reason, "--initial-controllers ")
-		if voters, err := ParseInitialControllers(entry, "CONTROLLER"); !ok || err != nil || voters[0].DirectoryID != id {
+		_, entry, _ := strings.Cut(e.Reason, "--initial-controllers ")
+		entry, _, ok := strings.Cut(entry, "DIRECTORY-ID with an id from random-uuid")
+		if voters, err := ParseInitialControllers(entry+idA, "CONTROLLER"); !ok || err != nil || voters[0].DirectoryID != id {
 			t.Errorf("%q leads to %v, %v", e.Reason, voters, err)
 		}
 	}

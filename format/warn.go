@@ -2,10 +2,8 @@ package format
 
 import (
 	"fmt"
-	"net"
 	"strings"
 
-	"kstorage/features"
 	"kstorage/internal/disk"
 	"kstorage/internal/kafkaid"
 	"kstorage/metaprops"
@@ -16,7 +14,7 @@ func (p *planner) warn() {
 	for _, d := range p.Skipped {
 		p.warning("%v; the directory is left out, as a failed disk", d)
 	}
-	if len(p.Format) > 0 && p.ClusterID != "" && p.ClusterID != p.known {
+	if len(p.Format) > 0 && p.ClusterID != p.known {
 		p.warnClusterID()
 	}
 	p.warnDirectories()
@@ -37,100 +35,64 @@ func (p *planner) warnClusterID() {
 }
 
 func (p *planner) warnDirectories() {
-	for _, d := range p.dirs {
-		if d.Properties.Version == metaprops.V0 && d.State == metaprops.Formatted {
+	for _, d := range p.ensemble.In(metaprops.Formatted) {
+		if d.Properties.Version == metaprops.V0 {
 			p.warning("%s is of version 0, from before KRaft: a server in KRaft mode does not start with it", d.File())
 		}
 	}
-	p.Warnings = append(p.Warnings, hazards(p.disk, p.o.LogDirs, p.o.MetadataLogDir)...)
-	if p.checkpointDir == "" || len(p.Formatted) == 0 {
-		return
+	p.Warnings = append(p.Warnings, hazards(p.disk, p.options.LogDirs)...)
+	if p.checkpointDir != "" && len(p.Formatted) > 0 {
+		p.warning("node %d comes back without its metadata log: %s is empty, but %s is formatted. If it was a voter and a majority of voters loses its log so, what they committed is lost; format one such node at a time and wait until it has caught up",
+			p.NodeID, p.checkpointDir, strings.Join(p.Formatted, ", "))
 	}
-	p.warning("node %d comes back without its metadata log: %s is empty, but %s is formatted. If it was a voter and a majority of voters loses its log so, what they committed is lost; format one such node at a time and wait until it has caught up",
-		p.o.NodeID, p.checkpointDir, strings.Join(p.Formatted, ", "))
 }
 
-// Hazards are the things about the log directories of a node with which a Kafka broker refuses to
+// Hazards are the things in the log directories of a node with which a Kafka broker refuses to
 // start, though they can be formatted.
-func Hazards(logDirs []string, metadataLogDir string) []string {
-	return hazards(disk.OS, logDirs, metadataLogDir)
-}
+func Hazards(logDirs []string) []string { return hazards(disk.OS, logDirs) }
 
-func hazards(fsys disk.FS, logDirs []string, metadataLogDir string) []string {
+func hazards(fsys disk.FS, logDirs []string) []string {
 	var out []string
 	for _, dir := range logDirs {
-		if info, err := fsys.Stat(child(dir, "lost+found")); err == nil && info.IsDir() {
+		if info, err := fsys.Stat(disk.Join(dir, "lost+found")); err == nil && info.IsDir() {
 			out = append(out, fmt.Sprintf("%s has a folder lost+found: a Kafka broker refuses to start with it; use a folder below the mount point as log directory", dir))
-		}
-		if dir != metadataLogDir && under(metadataLogDir, dir) {
-			out = append(out, fmt.Sprintf("metadata.log.dir %s lies in the log directory %s: a Kafka broker refuses to start with it", metadataLogDir, dir))
 		}
 	}
 	return out
 }
 
 func (p *planner) warnVoters() {
+	if p.options.InitialControllers == nil || len(p.Format) == 0 || !p.options.Controller {
+		return
+	}
 	v := p.voter()
-	if p.o.InitialControllers == nil || len(p.Format) == 0 {
-		return
-	}
 	if v == nil {
-		p.warning("node %d is none of the initial controllers: it will be no voter", p.o.NodeID)
+		p.warning("node %d is none of the initial controllers: it will be no voter", p.NodeID)
 		return
 	}
-	if port := p.o.ControllerListener.Port; p.o.Controller && v.Endpoints[0].Port != port {
-		p.warning("--initial-controllers gives node %d the port %d, but its controller listener %s has %d", p.o.NodeID, v.Endpoints[0].Port, p.o.ControllerListener.Name, port)
+	if listener := p.options.ControllerListener; v.Endpoints[0].Port != listener.Port {
+		p.warning("--initial-controllers gives node %d the port %d, but its controller listener %s has %d", p.NodeID, v.Endpoints[0].Port, listener.Name, listener.Port)
 	}
 }
 
 // warnWithoutEffect names in one line the options that only count for directories that are formatted now.
 func (p *planner) warnWithoutEffect() {
-	if len(p.o.Scram) > 0 && !p.o.Controller {
+	o := &p.options
+	if len(o.Scram) > 0 && !o.Controller {
 		p.warning("--add-scram has no effect on a broker: the credentials are stored by the controllers, which are formatted with it")
 		return
 	}
 	var unused []string
-	metadata := p.metadataDir()
-	if len(p.o.Scram) > 0 && p.checkpointDir == "" {
+	if len(o.Scram) > 0 && p.checkpointDir == "" {
 		unused = append(unused, "--add-scram (kafka-configs --alter --add-config adds users to a running cluster)")
 	}
-	if v := p.voter(); v != nil && metadata != nil && metadata.State == metaprops.Formatted && metadata.Properties.DirectoryID != v.DirectoryID {
-		unused = append(unused, fmt.Sprintf("--initial-controllers (it gives node %d the directory id %s, but %s has %s)",
-			v.NodeID, kafkaid.String(v.DirectoryID), metadata.Path, kafkaid.String(metadata.Properties.DirectoryID)))
-	}
-	if len(unused) > 0 {
-		p.warning("without effect, because %s is not formatted now: %s", p.o.MetadataLogDir, strings.Join(unused, ", "))
-	}
-}
-
-func (p *planner) metadataDir() *directory {
-	for i := range p.dirs {
-		if p.dirs[i].Path == p.o.MetadataLogDir {
-			return &p.dirs[i]
+	for _, d := range p.ensemble.In(metaprops.Formatted) {
+		if v := p.voter(); v != nil && d.Path == o.MetadataLogDir && d.Properties.DirectoryID != v.DirectoryID {
+			unused = append(unused, fmt.Sprintf("--initial-controllers (it gives node %d the directory id %s, but %s has %s)",
+				v.NodeID, kafkaid.String(v.DirectoryID), d.Path, kafkaid.String(d.Properties.DirectoryID)))
 		}
 	}
-	return nil
-}
-
-// wildcard reports whether a listener with this host listens on all addresses.
-func wildcard(host string) bool {
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return host == "" || ip != nil && ip.IsUnspecified()
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.HasPrefix(host, "localhost") || ip != nil && ip.IsLoopback()
-}
-
-// Notice says which level was chosen where nobody did, why, and which release first reads it; "" if there is nothing to say.
-func (p *Plan) Notice() string {
-	if p.VersionFrom == "" || len(p.Format) == 0 {
-		return ""
+	if len(unused) > 0 {
+		p.warning("without effect, because %s is not formatted now: %s", o.MetadataLogDir, strings.Join(unused, ", "))
 	}
-	reader := "Apache Kafka " + p.MetadataVersion.Release()
-	if p.MetadataVersion > features.LatestKafka && p.MetadataVersion.SupportsClusterID() {
-		reader = "kstorage " + p.MetadataVersion.Release() + " (no released Apache Kafka does, and there is no way back from it)"
-	}
-	return fmt.Sprintf("Using metadata.version %s: %s; first read by %s. Choose another with --release-version.", p.MetadataVersion, p.VersionFrom, reader)
 }

@@ -36,12 +36,12 @@ package metaprops
 import (
 	"encoding/base64"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
 
 	"kstorage/internal/config/javaprops"
+	"kstorage/internal/javatext"
 	"kstorage/internal/kafkaid"
 )
 
@@ -145,8 +145,8 @@ func decodeVersion(values map[string]string) (Version, error) {
 	if !found {
 		return V0, nil
 	}
-	// Java trims all that is not above the blank; the other numbers must stand alone.
-	trimmed := strings.TrimFunc(text, func(r rune) bool { return r <= ' ' })
+	// Blanks may stand around this number only.
+	trimmed := javatext.Trim(text)
 	n, err := decodeInt32(trimmed)
 	if err != nil {
 		return 0, &ValueError{keyVersion, text, fmt.Sprintf("Invalid meta.properties version string '%s'", trimmed)}
@@ -157,9 +157,8 @@ func decodeVersion(values map[string]string) (Version, error) {
 	return Version(n), nil
 }
 
-// decodeInt32 reads a number as Java does. Unlike Kafka: digits are those of ASCII.
 func decodeInt32(s string) (int32, error) {
-	n, err := strconv.ParseInt(s, 10, 32)
+	n, err := javatext.ParseInt(s, 32)
 	return int32(n), err
 }
 

@@ -16,6 +16,7 @@ type session struct {
 	world cli.World
 	out   *cli.Output
 	args  cli.Args
+	ctx   *urfave.Context // of the command that runs
 }
 
 // action is a command behind the parsing of its options.
@@ -27,6 +28,7 @@ func run(args []string, world cli.World) int {
 	grammar := s.grammar()
 	canonical, err := grammar.Canonical(args, world.Env)
 	if err != nil {
+		s.out.JSON = canonical.JSON
 		return s.out.Fail(err)
 	}
 	s.args = canonical
@@ -84,7 +86,7 @@ func (s *session) command(c *urfave.Command, run action) *urfave.Command {
 	c.Flags = append(c.Flags, &urfave.BoolFlag{Name: "json", Category: own, Usage: "Print one JSON document instead of text."})
 	c.HideHelp = true
 	c.Action = func(ctx *urfave.Context) error {
-		s.out.JSON = ctx.Bool("json")
+		s.ctx, s.out.JSON = ctx, ctx.Bool("json")
 		return run(s, ctx)
 	}
 	return c

@@ -9,7 +9,7 @@ import (
 )
 
 func (s *session) completionCommand() *urfave.Command {
-	c := s.command(&urfave.Command{
+	return s.command(&urfave.Command{
 		Name: "completion", Category: own,
 		Usage:     "Print a script that completes commands and options in a shell.",
 		UsageText: "kstorage completion " + strings.Join(cli.Shells, "|"),
@@ -17,7 +17,6 @@ func (s *session) completionCommand() *urfave.Command {
 		Description: `Example, for the running bash:
   source <(kstorage completion bash)`,
 	}, (*session).completion)
-	return c
 }
 
 func (s *session) completion(ctx *urfave.Context) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"errors"
+	"syscall"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -32,9 +33,13 @@ func (s *session) dump(ctx *urfave.Context) error {
 	w := bufio.NewWriterSize(s.world.Stdout, 1<<16)
 	var errs []error
 	for _, path := range ctx.Args().Slice() {
-		if err := dump.File(w, path, dump.Options{JSON: s.out.JSON}); err != nil {
+		err := dump.File(w, path, dump.Options{JSON: s.out.JSON})
+		if errors.Is(err, syscall.EPIPE) {
+			return nil // nobody reads on
+		}
+		if err != nil {
 			errs = append(errs, s.explain(err))
 		}
 	}
-	return errors.Join(append(errs, w.Flush())...)
+	return errors.Join(append(errs, cli.Written(0, w.Flush()))...)
 }

@@ -3,11 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	urfave "github.com/urfave/cli/v2"
 
-	"kstorage/checkpoint"
 	"kstorage/features"
 	"kstorage/format"
 	"kstorage/internal/cli"
@@ -61,21 +61,28 @@ func (s *session) format(ctx *urfave.Context) error {
 	for _, w := range plan.Warnings {
 		s.out.Warn(w)
 	}
-	if notice := plan.Notice(); notice != "" {
-		s.out.Note(notice)
+	if n := notice(plan); n != "" {
+		s.out.Note(n)
 	}
 	dryRun := ctx.Bool("dry-run")
 	if !dryRun {
-		if err := plan.Apply(); err != nil {
+		removed, err := plan.Apply()
+		for _, path := range removed {
+			s.out.Note(fmt.Sprintf("Removed %s: the zero checkpoint takes its place.", path))
+		}
+		if err != nil {
 			return s.explain(err)
 		}
-		for _, d := range plan.Format {
-			if d.RemovesOldBootstrap {
-				s.out.Note(fmt.Sprintf("Removed %s/%s: the zero checkpoint takes its place.", strings.TrimSuffix(d.Path, "/"), checkpoint.BootstrapName))
-			}
-		}
 	}
-	return s.out.Result(s.formatResult(plan, dryRun), formatText(plan, dryRun))
+	err = s.out.Result(s.formatResult(plan, dryRun), formatText(plan, dryRun))
+	if err != nil && !dryRun && len(plan.Format) > 0 {
+		var paths []string
+		for _, d := range plan.Format {
+			paths = append(paths, d.Path)
+		}
+		return &cli.Problem{What: fmt.Sprintf("the report cannot be written: %v", err), Where: "formatted: " + strings.Join(paths, ", "), Fix: "nothing is left to be done"}
+	}
+	return err
 }
 
 // formatOptions reads the configuration and the options of the command.
@@ -110,40 +117,56 @@ func (s *session) formatOptions(ctx *urfave.Context) (format.Options, error) {
 		o.InitialControllers = &list
 	}
 	for _, arg := range ctx.StringSlice("add-scram") {
-		o.Scram = append(o.Scram, format.ScramArgument(arg))
+		o.Scram = append(o.Scram, format.NewScramArgument(arg))
 	}
-	if ctx.IsSet("release-version") {
-		if o.Release, err = features.ParseVersion(ctx.String("release-version"), o.Unstable); err != nil {
+	release, levels := s.chosenVersion(ctx)
+	if release != nil {
+		if o.Release, err = features.ParseVersion(*release, o.Unstable); err != nil {
 			return o, s.explain(err)
 		}
 	}
-	if o.Features, err = features.ParseLevels(ctx.StringSlice("feature")); err != nil {
+	if o.Features, err = features.ParseLevels(levels); err != nil {
 		return o, s.explain(err)
 	}
-	s.preferExplicit(&o)
 	return o, nil
 }
 
-// preferExplicit drops what a variable says of metadata.version where an option says it.
-func (s *session) preferExplicit(o *format.Options) {
-	isVersion := func(l features.Level) bool { return l.Name == features.MetadataVersionName }
-	featuresFromEnv, releaseFromEnv := s.args.FromEnv["feature"] != "", s.args.FromEnv["release-version"] != ""
-	switch {
-	case releaseFromEnv && !featuresFromEnv:
-		for _, l := range o.Features {
-			if isVersion(l) {
-				o.Release = 0
-			}
-		}
-	case featuresFromEnv && !releaseFromEnv && o.Release != 0:
-		var rest []features.Level
-		for _, l := range o.Features {
-			if !isVersion(l) {
-				rest = append(rest, l)
-			}
-		}
-		o.Features = rest
+// chosenVersion returns --release-version (nil: not given) and --feature. Where a variable and an option both say
+// something of metadata.version, what the variable says is dropped.
+func (s *session) chosenVersion(ctx *urfave.Context) (release *string, levels []string) {
+	isVersion := func(level string) bool {
+		name, _, _ := strings.Cut(level, "=")
+		return strings.TrimSpace(name) == features.MetadataVersionName
 	}
+	levels = ctx.StringSlice("feature")
+	if ctx.IsSet("release-version") {
+		text := ctx.String("release-version")
+		release = &text
+	}
+	releaseFromEnv, levelsFromEnv := s.args.FromEnv["release-version"] != "", s.args.FromEnv["feature"] != ""
+	switch {
+	case releaseFromEnv && !levelsFromEnv && slices.ContainsFunc(levels, isVersion):
+		return nil, levels
+	case levelsFromEnv && !releaseFromEnv && release != nil:
+		return release, slices.DeleteFunc(slices.Clone(levels), isVersion)
+	}
+	return release, levels
+}
+
+// notice says which level was chosen where nobody did, why, and who reads it; "" if there is nothing to say.
+func notice(p *format.Plan) string {
+	if !p.DefaultVersion || len(p.Format) == 0 {
+		return ""
+	}
+	why := "a cluster id is known, and this is the newest level that released Apache Kafka reads; Apache Kafka " + features.LatestKafka.Release() + " is the first that does"
+	switch {
+	case p.MetadataVersion.SupportsClusterID():
+		why = "no cluster id is known, and this is the first level at which a cluster gives itself one; release " + p.MetadataVersion.Release() +
+			" is the first that reads it, no released Apache Kafka does, and there is no way back from it"
+	case !p.MetadataVersion.Production():
+		why = "a cluster id is known, and with unstable.feature.versions.enable this is the newest level that Apache Kafka " + features.LatestKafka.Release() + " reads"
+	}
+	return fmt.Sprintf("Using metadata.version %s: %s. --release-version chooses another.", p.MetadataVersion, why)
 }
 
 // formatText is the result as Kafka's tool prints it, whose lines scripts read.
@@ -163,6 +186,9 @@ func formatText(p *format.Plan, dryRun bool) string {
 	}
 	for _, u := range p.Users {
 		records = append(records, fmt.Sprintf("%s=[name=%s,iterations=%d]", u.Mechanism, u.Name, u.Iterations))
+	}
+	if len(records) == 0 {
+		records = []string{"none, it is in the metadata directory of the controllers"}
 	}
 	fmt.Fprintf(&b, "Bootstrap metadata: %s\n", strings.Join(records, ", "))
 	verb := "Formatting"
@@ -190,7 +216,8 @@ type formatDocument struct {
 	NodeID            int32             `json:"nodeId"`
 	ClusterID         *string           `json:"clusterId"`
 	ClusterIDProposal *string           `json:"clusterIdProposal"`
-	MetadataVersion   string            `json:"metadataVersion"`
+	MetadataVersion   *string           `json:"metadataVersion"`
+	Notice            string            `json:"notice,omitempty"`
 	KRaftVersion      int16             `json:"kraftVersion"`
 	Features          []level           `json:"features"`
 	Users             []user            `json:"users"`
@@ -217,9 +244,12 @@ func (s *session) formatResult(p *format.Plan, dryRun bool) formatDocument {
 	r := formatDocument{
 		Document: s.out.Document(), DryRun: dryRun, NodeID: p.NodeID,
 		ClusterID: optional(p.ClusterID), ClusterIDProposal: optional(p.ClusterIDProposal),
-		MetadataVersion: p.MetadataVersion.String(), KRaftVersion: p.KRaftVersion, Features: levels(p.Features),
+		Notice: notice(p), KRaftVersion: p.KRaftVersion, Features: levels(p.Features),
 		Users: []user{}, Voters: voters(p.Voters), Formatted: []formatDirectory{},
 		AlreadyFormatted: append([]string{}, p.Formatted...), Skipped: []string{},
+	}
+	if len(p.Format) > 0 {
+		r.MetadataVersion = optional(p.MetadataVersion.String())
 	}
 	for _, u := range p.Users {
 		r.Users = append(r.Users, user(u))

@@ -1,17 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/google/uuid"
 	urfave "github.com/urfave/cli/v2"
 
-	"kstorage/checkpoint"
 	"kstorage/format"
 	"kstorage/internal/cli"
 	"kstorage/internal/kafkaid"
@@ -62,7 +57,7 @@ func (s *session) info(ctx *urfave.Context) error {
 	if report.Unreadable != nil {
 		return s.explain(report.Unreadable)
 	}
-	for _, w := range append(report.Warnings, format.Hazards(dirs, metadataDir)...) {
+	for _, w := range append(report.Warnings, format.Hazards(dirs)...) {
 		s.out.Warn(w)
 	}
 	zero, damage := readZeroCheckpoint(ensemble)
@@ -146,25 +141,4 @@ func infoDirectories(e metaprops.Ensemble) []infoDirectory {
 		out = append(out, i)
 	}
 	return out
-}
-
-// readZeroCheckpoint reads the zero checkpoint of a formatted metadata directory to its end. Both
-// results are nil where there is none, as on brokers. Errors: *checkpoint.CorruptError, those of the file.
-func readZeroCheckpoint(e metaprops.Ensemble) (*zeroCheckpoint, error) {
-	for _, d := range e.In(metaprops.Formatted) {
-		if d.Path != e.MetadataDir {
-			continue
-		}
-		path := filepath.Join(d.Path, checkpoint.MetadataDir, checkpoint.ID{}.String())
-		f, err := os.Open(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		return decodeZeroCheckpoint(f, path)
-	}
-	return nil, nil
 }

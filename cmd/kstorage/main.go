@@ -4,10 +4,14 @@ package main
 
 import (
 	"os"
+	"os/signal"
+	"syscall"
 
 	"kstorage/internal/cli"
 )
 
 func main() {
+	// A reader that goes away must not stop a format midway: a write to it fails instead.
+	signal.Ignore(syscall.SIGPIPE)
 	os.Exit(run(os.Args[1:], cli.Machine()))
 }

@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 	syscall.Umask(0o022)
 	testscript.Main(m, map[string]func(){
 		"kstorage": func() { os.Exit(run(os.Args[1:], testWorld())) },
+		lockHolder: holdLock,
 	})
 }
 
@@ -38,12 +39,14 @@ func testWorld() cli.World {
 	return w
 }
 
+// powerDropped is set in the environment of a process for which dropPowerOverFiles has nothing left to do.
+const powerDropped = "KSTORAGE_TEST_POWER_DROPPED"
+
 // dropPowerOverFiles makes root subject to file modes like anybody else, so that the tests of
 // unreadable files test something. Capabilities belong to a thread and go with exec, hence
 // the process starts itself again.
 func dropPowerOverFiles() {
-	const done = "KSTORAGE_TEST_POWER_DROPPED"
-	if os.Geteuid() != 0 || os.Getenv(done) != "" {
+	if os.Geteuid() != 0 || os.Getenv(powerDropped) != "" {
 		return
 	}
 	runtime.LockOSThread()
@@ -53,7 +56,7 @@ func dropPowerOverFiles() {
 			os.Exit(1)
 		}
 	}
-	os.Setenv(done, "1")
+	os.Setenv(powerDropped, "1")
 	self, err := os.Executable()
 	if err == nil {
 		err = syscall.Exec(self, os.Args, os.Environ())

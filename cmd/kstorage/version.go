@@ -3,13 +3,15 @@ package main
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	urfave "github.com/urfave/cli/v2"
 
 	"kstorage/features"
 	"kstorage/internal/cli"
 )
+
+// version is set by the linker, see Makefile.
+var version = "devel"
 
 func (s *session) versionCommand() *urfave.Command {
 	return s.command(&urfave.Command{
@@ -22,10 +24,6 @@ func (s *session) versionCommand() *urfave.Command {
 }
 
 func (s *session) version(*urfave.Context) error {
-	version := "(devel)"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		version = info.Main.Version
-	}
 	return s.out.Result(struct {
 		cli.Document
 		Program         string `json:"program"`

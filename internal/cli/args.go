@@ -15,6 +15,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -22,6 +23,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"kstorage/internal/disk"
 )
 
 // Grammar is an application with what urfave/cli has no words for.
@@ -41,6 +44,8 @@ type Args struct {
 	// Help is set if the help text was asked for: of Command, or of the application if that is empty.
 	Help    bool
 	Command string
+	// JSON is set if --json is among the options, or its variable is on; also where an error follows.
+	JSON bool
 	// FromEnv maps the long names of the options that no argument gave to the variable that did.
 	FromEnv map[string]string
 }
@@ -54,15 +59,26 @@ type UsageError struct {
 
 func (e *UsageError) Error() string { return e.Reason }
 
+const (
+	optionJSON       = "json"      // asks for JSON, in all commands
+	optionCredential = "add-scram" // the one whose values are secret
+)
+
 // Canonical rewrites argv, the arguments behind the program's name. Errors are *UsageError.
 func (g *Grammar) Canonical(argv []string, env func(string) (string, bool)) (Args, error) {
-	argv, err := expandFiles(argv, nil)
-	if err != nil {
-		return Args{}, err
+	p := parser{grammar: g, out: Args{FromEnv: map[string]string{}}}
+	value, _ := env(g.variable(&option{long: optionJSON}))
+	p.out.JSON, _ = strconv.ParseBool(value)
+	p.secret = slices.ContainsFunc(argv, mayHoldSecret)
+	var err error
+	if p.args, err = p.expandFiles(argv, nil); err != nil {
+		p.out.JSON = p.out.JSON || slices.Contains(argv, "--"+optionJSON)
+		return p.out, err
 	}
-	p := parser{grammar: g, args: argv, out: Args{FromEnv: map[string]string{}}}
 	if err := p.application(env); err != nil {
 		err.Command = p.out.Command
+		// Behind a mistake nothing is parsed, but the wish still counts.
+		p.out.JSON = p.out.JSON || slices.Contains(p.args, "--"+optionJSON)
 		return p.out, err
 	}
 	return p.out, nil
@@ -70,7 +86,7 @@ func (g *Grammar) Canonical(argv []string, env func(string) (string, bool)) (Arg
 
 // expandFiles replaces each argument @FILE by the lines of FILE, in which @FILE counts too.
 // open lists the files being read, so that one that includes itself ends.
-func expandFiles(argv, open []string) ([]string, error) {
+func (p *parser) expandFiles(argv, open []string) ([]string, error) {
 	var out []string
 	for _, arg := range argv {
 		name, ok := strings.CutPrefix(arg, "@")
@@ -79,11 +95,11 @@ func expandFiles(argv, open []string) ([]string, error) {
 			continue
 		}
 		if slices.Contains(open, name) {
-			return nil, &UsageError{Reason: fmt.Sprintf("the arguments file %s includes itself", name)}
+			return nil, &UsageError{Reason: "the file of an argument that begins with @ includes itself"}
 		}
-		b, err := os.ReadFile(name)
+		b, err := readBounded(name)
 		if err != nil {
-			return nil, &UsageError{Reason: fmt.Sprintf("cannot read the arguments file %s of the argument @%s: %v", name, name, reason(err)),
+			return nil, &UsageError{Reason: fmt.Sprintf("cannot read the file %s, named by an argument that begins with @: %s", p.shown(name), disk.Reason(err)),
 				Hint: "a value that begins with @ is written behind an equals sign: --option=@value"}
 		}
 		if len(b) == 0 {
@@ -91,13 +107,30 @@ func expandFiles(argv, open []string) ([]string, error) {
 		}
 		text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(b))
 		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-		expanded, err := expandFiles(lines, append(open, name))
+		p.secret = p.secret || slices.ContainsFunc(lines, mayHoldSecret)
+		expanded, err := p.expandFiles(lines, append(open, name))
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, expanded...)
 	}
 	return out, nil
+}
+
+// maxFileBytes is far more than the arguments of a command can have.
+const maxFileBytes = 1 << 20
+
+func readBounded(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err == nil && len(b) > maxFileBytes {
+		err = fmt.Errorf("it has more than %d bytes", maxFileBytes)
+	}
+	return b, err
 }
 
 // option is a row of the table: an option as it is written.
@@ -147,6 +180,7 @@ func options(flags []cli.Flag) []option {
 type parser struct {
 	grammar *Grammar
 	args    []string
+	secret  bool // a credential is among the arguments
 	out     Args
 }
 
@@ -155,7 +189,7 @@ func (p *parser) application(env func(string) (string, bool)) *UsageError {
 		return err
 	}
 	if len(p.args) > 1 && p.args[0] == separator {
-		return leftOver(p.args[1:])
+		return p.leftOver(p.args[1:])
 	}
 	if len(p.args) == 0 || p.args[0] == separator {
 		return &UsageError{Reason: "no command given; the commands are " + p.grammar.commandNames()}
@@ -176,8 +210,32 @@ func (p *parser) application(env func(string) (string, bool)) *UsageError {
 
 const separator = "--"
 
-func leftOver(args []string) *UsageError {
-	return &UsageError{Reason: "unrecognized arguments: " + quoteAll(args)}
+func (p *parser) leftOver(args []string) *UsageError {
+	shown := make([]string, len(args))
+	for i, a := range args {
+		shown[i] = p.shown(a)
+	}
+	return &UsageError{Reason: "unrecognized arguments: " + strings.Join(shown, " ")}
+}
+
+// mayHoldSecret reports whether a word looks like a SCRAM credential or a part of one.
+func mayHoldSecret(word string) bool {
+	word = strings.ToLower(word)
+	return strings.Contains(word, "scram") || strings.Contains(word, "password")
+}
+
+var plainOption = regexp.MustCompile(`^--?[a-z-]+`)
+
+// shown is how a message quotes a word of the arguments. Where a credential is among them, each word may be a piece of it
+// that the shell has cut off, so no more is shown than the name of an option.
+func (p *parser) shown(word string) string {
+	if !p.secret && !mayHoldSecret(word) {
+		return strconv.Quote(word)
+	}
+	if name := plainOption.FindString(word); strings.HasPrefix(name, "--") && !mayHoldSecret(strings.TrimPrefix(name, "--"+optionCredential)) {
+		return strconv.Quote(name)
+	}
+	return "(hidden)"
 }
 
 func (g *Grammar) commandNames() string {
@@ -215,9 +273,9 @@ func (p *parser) command(word string) (*cli.Command, *UsageError) {
 		for _, c := range found {
 			names = append(names, c.Name)
 		}
-		return nil, &UsageError{Reason: fmt.Sprintf("the command %q could be %s", word, strings.Join(names, " or "))}
+		return nil, &UsageError{Reason: fmt.Sprintf("the command %s could be %s", p.shown(word), strings.Join(names, " or "))}
 	}
-	return nil, &UsageError{Reason: fmt.Sprintf("there is no command %q; the commands are %s", word, p.grammar.commandNames())}
+	return nil, &UsageError{Reason: fmt.Sprintf("there is no command %s; the commands are %s", p.shown(word), p.grammar.commandNames())}
 }
 
 // options parses the options of the application, up to its command, or of a command, and adds
@@ -250,7 +308,7 @@ func (p *parser) options(table []option, takesArgs bool, env func(string) (strin
 	}
 	p.args = append(arguments, p.args...)
 	if p.out.Command != "" && !takesArgs && len(p.args) > 0 {
-		return leftOver(p.args)
+		return p.leftOver(p.args)
 	}
 	if err := p.environment(table, seen, env); err != nil {
 		return err
@@ -272,7 +330,7 @@ func (p *parser) options(table []option, takesArgs bool, env func(string) (strin
 
 func (p *parser) long(table []option, seen map[string]bool, word string) *UsageError {
 	name, value, hasValue := strings.Cut(strings.TrimPrefix(word, "--"), "=")
-	o, err := lookup(table, name, word)
+	o, err := p.lookup(table, name, word)
 	if err != nil {
 		return err
 	}
@@ -281,7 +339,7 @@ func (p *parser) long(table []option, seen map[string]bool, word string) *UsageE
 
 // lookup finds the option by its name, or by a prefix that only one of Kafka's, or else only
 // one of ours, begins with.
-func lookup(table []option, name, word string) (*option, *UsageError) {
+func (p *parser) lookup(table []option, name, word string) (*option, *UsageError) {
 	if name == "help" {
 		return &help, nil
 	}
@@ -307,7 +365,11 @@ func lookup(table []option, name, word string) (*option, *UsageError) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, unrecognized(word)
+		e := p.unrecognized(word)
+		if near := nearest(table, name); near != "" && e.Hint == "" {
+			e.Hint = "the option with the nearest name is " + near
+		}
+		return nil, e
 	case 1:
 		return found[0], nil
 	}
@@ -321,12 +383,21 @@ func lookup(table []option, name, word string) (*option, *UsageError) {
 // help is in every table.
 var help = option{long: "help", short: "h", switchOnly: true}
 
-func unrecognized(word string) *UsageError {
-	e := &UsageError{Reason: "unrecognized arguments: " + strconv.Quote(word)}
+func (p *parser) unrecognized(word string) *UsageError {
+	e := &UsageError{Reason: "unrecognized arguments: " + p.shown(word)}
 	if word == "--version" {
 		e.Hint = "the command version prints it"
 	}
 	return e
+}
+
+// nearest is the option whose name is most like name.
+func nearest(table []option, name string) string {
+	flags := make([]cli.Flag, len(table))
+	for i, o := range table {
+		flags[i] = &cli.BoolFlag{Name: o.long}
+	}
+	return cli.SuggestFlag(flags, name, true)
 }
 
 // short parses a word of short options: each but the last takes no value; the last may have
@@ -344,7 +415,7 @@ func (p *parser) short(table []option, seen map[string]bool, word string) *Usage
 		return nil
 	}
 	letters := word[1:]
-	if name, value, ok := strings.Cut(letters, "="); ok {
+	if name, value, ok := strings.Cut(letters, "="); ok && name != "" {
 		if o := find(name); o != nil {
 			return p.take(o, seen, value, true)
 		}
@@ -352,7 +423,7 @@ func (p *parser) short(table []option, seen map[string]bool, word string) *Usage
 	for i, r := range letters {
 		o := find(string(r))
 		if o == nil {
-			return unrecognized(word)
+			return p.unrecognized(word)
 		}
 		if rest := letters[i+len(string(r)):]; !o.switchOnly && rest != "" {
 			return p.take(o, seen, rest, true)
@@ -367,7 +438,7 @@ func (p *parser) short(table []option, seen map[string]bool, word string) *Usage
 // take records an option; a value that is not attached is the next argument.
 func (p *parser) take(o *option, seen map[string]bool, value string, hasValue bool) *UsageError {
 	if o.switchOnly && hasValue {
-		return &UsageError{Reason: fmt.Sprintf("the option %s takes no value, but %q was given", o.name(), value)}
+		return &UsageError{Reason: fmt.Sprintf("the option %s takes no value, but %s was given", o.name(), p.shown(value))}
 	}
 	if o == &help {
 		p.out.Help = true
@@ -389,20 +460,24 @@ func (p *parser) take(o *option, seen map[string]bool, value string, hasValue bo
 		}
 		value, p.args = p.args[0], p.args[1:]
 	}
-	p.add(o, seen, value)
-	return nil
+	return p.add(o, seen, value)
 }
 
 func (p *parser) noValue(o *option) *UsageError {
 	e := &UsageError{Reason: fmt.Sprintf("the option %s needs a value", o.name())}
 	if len(p.args) > 0 {
-		e.Reason += fmt.Sprintf(", but %q follows it", p.args[0])
+		e.Reason += fmt.Sprintf(", but %s follows it", p.shown(p.args[0]))
 		e.Hint = fmt.Sprintf("a value that begins with a dash is written --%s=VALUE; an unset shell variable also looks like this", o.long)
 	}
 	return e
 }
 
-func (p *parser) add(o *option, seen map[string]bool, value string) {
+// add records an option with its value. A credential that was meant for another option is refused before anything repeats it.
+func (p *parser) add(o *option, seen map[string]bool, value string) *UsageError {
+	if o.long != optionCredential && mayHoldSecret(value) && strings.Contains(value, "=") {
+		return &UsageError{Reason: fmt.Sprintf("the value of the option %s looks like a credential, which belongs to --%s", o.name(), optionCredential)}
+	}
+	p.out.JSON = p.out.JSON || o.long == optionJSON
 	prefix := "--" + o.long
 	if o.switchOnly {
 		if !seen[o.long] {
@@ -415,6 +490,7 @@ func (p *parser) add(o *option, seen map[string]bool, value string) {
 		p.out.Argv = append(p.out.Argv, prefix+"="+value)
 	}
 	seen[o.long] = true
+	return nil
 }
 
 var (
@@ -464,7 +540,7 @@ func (p *parser) environment(table []option, seen map[string]bool, env func(stri
 		if o.switchOnly {
 			on, err := strconv.ParseBool(value)
 			if err != nil {
-				return &UsageError{Reason: fmt.Sprintf("the variable %s is %q, expected true or false", name, value)}
+				return &UsageError{Reason: fmt.Sprintf("the variable %s is %s, expected true or false", name, p.shown(value))}
 			}
 			if !on {
 				continue
@@ -484,16 +560,10 @@ func (p *parser) environment(table []option, seen map[string]bool, env func(stri
 			values = slices.DeleteFunc(strings.Split(value, "\n"), func(line string) bool { return line == "" })
 		}
 		for _, v := range values {
-			p.add(o, seen, v)
+			if err := p.add(o, seen, v); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
-}
-
-func quoteAll(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = strconv.Quote(w)
-	}
-	return strings.Join(quoted, " ")
 }

@@ -19,32 +19,40 @@ func (g *Grammar) Completion(shell string) (string, error) {
 	case "fish":
 		return g.fish(), nil
 	}
-	return "", &UsageError{Command: "completion", Reason: fmt.Sprintf("there is no completion for the shell %q; there is one for %s", shell, strings.Join(Shells, ", "))}
+	return "", &UsageError{Command: "completion", Reason: fmt.Sprintf("there is no completion for the shell %s; there is one for %s", new(parser).shown(shell), strings.Join(Shells, ", "))}
 }
 
 func (g *Grammar) bash() string {
 	var cases strings.Builder
 	for _, c := range g.App.Commands {
-		var words []string
+		var words, values []string
 		for _, o := range append(options(c.Flags), help) {
 			words = append(words, "--"+o.long)
+			if !o.switchOnly {
+				values = append(values, "--"+o.long, "-"+o.short)
+			}
 		}
-		fmt.Fprintf(&cases, "    %s) words=%q ;;\n", c.Name, strings.Join(words, " "))
+		if c.Args {
+			values = append(values, c.Name) // its first argument
+		}
+		fmt.Fprintf(&cases, "    %s) words=%q values=%q ;;\n", c.Name, strings.Join(words, " "), strings.Join(values, " "))
 	}
-	name := g.App.Name
 	return fmt.Sprintf(`_%[1]s() {
-  local word=${COMP_WORDS[COMP_CWORD]} words
-  case $word in
-    -*|'') ;;
-    *) [ "$COMP_CWORD" -gt 1 ] && { COMPREPLY=($(compgen -f -- "$word")); return; } ;;
-  esac
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words values
   case ${COMP_WORDS[1]} in
-%[2]s    *) words=%[3]q ;;
-  esac
-  COMPREPLY=($(compgen -W "$words" -- "$word"))
+%[2]s  esac
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    COMPREPLY=($(compgen -W %[3]q -- "$word"))
+  elif [ "$before" = completion ]; then
+    COMPREPLY=($(compgen -W %[4]q -- "$word"))
+  elif [[ $word == [^-]* || " $values " == *" $before "* ]]; then
+    COMPREPLY=($(compgen -f -- "$word"))
+  else
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+  fi
 }
 complete -o filenames -F _%[1]s %[1]s
-`, name, cases.String(), strings.ReplaceAll(g.commandNames(), ",", "")+" --help")
+`, g.App.Name, cases.String(), strings.ReplaceAll(g.commandNames(), ",", "")+" --help", strings.Join(Shells, " "))
 }
 
 func (g *Grammar) fish() string {

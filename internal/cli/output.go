@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 )
 
 // Problem is a failure as a person reads it: what, where, how to go on.
@@ -40,7 +41,7 @@ func NewOutput(w World, program string) *Output {
 func (o *Output) Warn(text string) {
 	o.warnings = append(o.warnings, text)
 	if !o.JSON {
-		o.note("WARNING: " + text)
+		o.note("WARNING: " + oneLine(text))
 	}
 }
 
@@ -71,7 +72,14 @@ func (o *Output) Result(document any, text string) error {
 	if o.JSON {
 		return o.encode(o.stdout, document)
 	}
-	_, err := io.WriteString(o.stdout, text)
+	return Written(io.WriteString(o.stdout, text))
+}
+
+// Written is the error of a write to stdout. That nobody reads on is none: the reader has seen enough.
+func Written(_ int, err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
 	return err
 }
 
@@ -83,8 +91,7 @@ func (o *Output) encode(w io.Writer, document any) error {
 	if err := e.Encode(document); err != nil {
 		return err
 	}
-	_, err := w.Write(b.Bytes())
-	return err
+	return Written(w.Write(b.Bytes()))
 }
 
 // ErrReported is the failure of a command that has said what is wrong in its result.
@@ -104,15 +111,28 @@ func (o *Output) Fail(err error) int {
 		return 1
 	}
 	for _, p := range problems {
-		what := p.What
+		what := oneLine(p.What)
 		if !p.Verbatim {
 			what = o.Program + ": " + what
 		}
 		o.note(what)
-		o.detail("where", p.Where)
+		o.detail("where", oneLine(p.Where))
 		o.detail("fix", p.Fix)
 	}
 	return 1
+}
+
+// oneLine replaces control characters, which paths and ids may have, so that a problem stays a line and a terminal unharmed.
+func oneLine(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r < ' ' || r == 0x7f {
+			fmt.Fprintf(&b, `\x%02x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 func (o *Output) detail(label, text string) {

@@ -57,11 +57,14 @@ func (c *Config) Keys() []string {
 	return keys
 }
 
-// Source says where the value of a setting comes from: the line of the file, or the default.
+// Source says where the value of a setting comes from: the line of the file, or "the default".
 func (c *Config) Source(key string) string {
 	p, ok := c.given(key)
+	if !ok && key == "node.id" {
+		p, ok = c.given("broker.id")
+	}
 	if !ok {
-		return "the default, " + c.File + " does not set it"
+		return "the default"
 	}
 	source := fmt.Sprintf("%s line %d", c.File, p.Line)
 	if p.from != "" {

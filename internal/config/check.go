@@ -24,11 +24,10 @@ func (l *loader) identity() {
 		roles := l.List("process.roles")
 		l.IsBroker, l.IsController = slices.Contains(roles, "broker"), slices.Contains(roles, "controller")
 	}
-	if !l.usable("node.id", "broker.id") {
-		return
+	if l.usable("node.id") {
+		l.NodeID = int32(l.Int("node.id"))
 	}
-	l.NodeID = int32(l.Int("node.id"))
-	if l.Has("node.id") && l.Has("broker.id") && l.Int("node.id") != l.Int("broker.id") {
+	if l.usable("node.id", "broker.id") && l.Has("node.id") && l.Has("broker.id") && l.Int("node.id") != l.Int("broker.id") {
 		l.fail("broker.id", fmt.Sprintf("%d is not the node.id %d (%s)", l.Int("broker.id"), l.NodeID, l.Source("node.id")), "remove broker.id, an old name of node.id")
 	}
 }
@@ -112,8 +111,8 @@ func (l *loader) limits() {
 	if l.usable("log.cleaner.threads", "log.cleaner.dedupe.buffer.size") {
 		const mebibyte = 1 << 20
 		if threads := int64(l.Int("log.cleaner.threads")); threads == 0 || l.Long("log.cleaner.dedupe.buffer.size")/threads <= mebibyte {
-			l.fail(l.set("log.cleaner.dedupe.buffer.size", "log.cleaner.threads"), fmt.Sprintf("log.cleaner.dedupe.buffer.size (%d) leaves each of log.cleaner.threads (%d) not more than 1 MiB",
-				l.Long("log.cleaner.dedupe.buffer.size"), threads), "have a thread at least, and more than 1048576 bytes for each")
+			l.fail(l.set("log.cleaner.dedupe.buffer.size", "log.cleaner.threads"), fmt.Sprintf("%s leaves not more than 1 MiB for each of %s",
+				l.describe("log.cleaner.dedupe.buffer.size"), l.describe("log.cleaner.threads")), "have at least one thread, and more than 1048576 bytes for each")
 		}
 	}
 	if queued := l.number("queued.max.request.bytes"); queued > 0 {
@@ -167,8 +166,11 @@ func (l *loader) checkConnectionsPerAddress() {
 	}
 }
 
-// groups checks the settings of the group coordinator.
+// groups checks the settings of the group coordinator, whose defaults are in order.
 func (l *loader) groups() {
+	if !slices.ContainsFunc(l.properties, func(p property) bool { return strings.HasPrefix(p.Key, "group.") }) {
+		return
+	}
 	for _, kind := range []string{"consumer", "share", "streams"} {
 		prefix := "group." + kind + "."
 		for _, name := range []string{"heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"} {
@@ -219,18 +221,24 @@ func (l *loader) within(prefix, name string) {
 
 func (l *loader) atMost(low, high string) {
 	if l.usable(low, high) && l.number(low) > l.number(high) {
-		l.fail(l.set(high, low), fmt.Sprintf("%s is less than %s", l.describe(high), l.describe(low)), "make it at least the same")
+		l.failPair(low, high, "less than")
 	}
 }
 
 func (l *loader) less(low, high string) {
 	if l.usable(low, high) && l.number(low) >= l.number(high) {
-		l.fail(l.set(high, low), fmt.Sprintf("%s is not more than %s", l.describe(high), l.describe(low)), "make it more")
+		l.failPair(low, high, "not more than")
 	}
 }
 
+// failPair reports two settings of the wrong order, as a problem of the one that the file sets.
+func (l *loader) failPair(low, high, relation string) {
+	reason := fmt.Sprintf("%s is %s %s", l.describe(high), relation, l.describe(low))
+	l.fail(l.set(high, low), reason, fmt.Sprintf("raise %s or lower %s", high, low))
+}
+
 func (l *loader) describe(key string) string {
-	return fmt.Sprintf("%s (%d; %s)", key, l.number(key), l.Source(key))
+	return fmt.Sprintf("%s (%d, %s)", key, l.number(key), l.Source(key))
 }
 
 // set returns the first of keys that the file sets: where one of two settings can be changed, that is it.

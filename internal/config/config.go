@@ -140,9 +140,13 @@ func (l *loader) parseValues() {
 			l.parseValue(s, p)
 		}
 	}
+	// Two names of one setting.
 	if broker, ok := l.given("broker.id"); ok && !l.Has("node.id") {
 		s, _ := find("node.id")
 		l.parseValue(s, broker)
+	}
+	if id, ok := l.values["node.id"]; ok && !l.Has("broker.id") {
+		l.values["broker.id"] = id
 	}
 	for i := range settings {
 		s := &settings[i]

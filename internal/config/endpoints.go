@@ -183,7 +183,8 @@ func (l *loader) checkController() {
 	const key = "controller.listener.names"
 	for _, name := range l.ControllerListenerNames {
 		if !slices.ContainsFunc(l.Listeners, func(e Listener) bool { return e.Name == name }) {
-			l.fail(key, fmt.Sprintf("%q is not in listeners, and this node is a controller", name), "add NAME://HOST:PORT to listeners, or correct the name; it has to be in upper case")
+			l.fail(key, fmt.Sprintf("%q is not in listeners, and this node is a controller", name),
+				fmt.Sprintf("add %s://HOST:PORT to listeners, or correct the name, which is in upper case", strings.ToUpper(name)))
 		}
 	}
 	if l.IsBroker || !l.usable(key) {

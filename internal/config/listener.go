@@ -125,7 +125,7 @@ func (l *loader) protocols() map[string]SecurityProtocol {
 		case name == "":
 			l.fail(key, "an entry has no listener name", "the form is NAME:PROTOCOL,NAME:PROTOCOL")
 		case !slices.Contains(securityProtocols[:], protocol):
-			l.fail(key, fmt.Sprintf("%q is no security protocol", last[name]), fmt.Sprintf("the protocols are %q", securityProtocols))
+			l.fail(key, fmt.Sprintf("%q is no security protocol", last[name]), "the protocols are PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL")
 		case twice:
 			l.fail(key, fmt.Sprintf("listener %s stands there in two spellings", upper), "remove one of them")
 		}
@@ -166,7 +166,7 @@ func (l *loader) parseListeners(key string, protocols map[string]SecurityProtoco
 		}
 		protocol, ok := protocols[listener.Name]
 		if !ok {
-			l.fail(key, "no security protocol is defined for listener "+listener.Name,
+			l.fail(key, fmt.Sprintf("no security protocol is defined for listener %q", listener.Name),
 				fmt.Sprintf("add %s:%s (or another protocol) to listener.security.protocol.map", listener.Name, Plaintext))
 		}
 		if slices.ContainsFunc(listeners, func(other Listener) bool { return other.Name == listener.Name }) {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"kstorage/internal/javatext"
 )
 
 // setting is what Kafka defines of one key.
@@ -143,7 +145,7 @@ func (s *setting) check(text string, v *value) *problem {
 		return checkRange(rule, text, v.double)
 	case stringKind:
 		if nonEmpty && text == "" {
-			return &problem{reason: "the value is empty", fix: "give it a value, or remove the line"}
+			return &problem{reason: "the value is empty", fix: "write a value, or remove the line"}
 		}
 		return checkChoice(rule, text)
 	case listKind:
@@ -156,7 +158,7 @@ func (s *setting) check(text string, v *value) *problem {
 			return p
 		}
 		if nonEmpty && len(v.list) == 0 {
-			return &problem{reason: "the list is empty", fix: "give it a value, or remove the line"}
+			return &problem{reason: "the list is empty", fix: "write at least one value"}
 		}
 		for i, entry := range v.list {
 			if entry == "" {
@@ -212,10 +214,8 @@ func checkChoice(rule, text string) *problem {
 	return &problem{reason: fmt.Sprintf("%q is none of the allowed values", text), fix: "allowed is one of " + choices}
 }
 
-// trim drops what String.trim of Java drops: blanks and all control characters below them.
-func trim(s string) string {
-	return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' })
-}
+// trim drops blanks and control characters from both ends of s.
+func trim(s string) string { return javatext.Trim(s) }
 
 // splitList cuts a list at its commas; white space around them does not count.
 func splitList(text string) []string {
@@ -240,24 +240,10 @@ func distinct(entries []string) []string {
 	return out
 }
 
-// parseInteger reads what Integer.parseInt and its sisters read: an optional sign and decimal digits of any script.
+// parseInteger reads what Integer.parseInt and its sisters read.
 func parseInteger(text string, bits int) (int64, bool) {
-	n, err := strconv.ParseInt(asciiDigits(text), 10, bits)
+	n, err := javatext.ParseInt(text, bits)
 	return n, err == nil
-}
-
-// asciiDigits replaces the decimal digits of other scripts. Java looks at 16 bits at a time, so those beyond U+FFFF stay.
-func asciiDigits(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r > unicode.MaxASCII && r <= math.MaxUint16 {
-			for _, digits := range unicode.Nd.R16 {
-				if rune(digits.Lo) <= r && r <= rune(digits.Hi) {
-					return '0' + (r-rune(digits.Lo))%10
-				}
-			}
-		}
-		return r
-	}, text)
 }
 
 // parseDouble reads what Double.parseDouble reads: NaN and Infinity in just this case, decimal and

@@ -50,7 +50,7 @@ func (l *loader) warning(key, text string) {
 }
 
 func (l *loader) warnOfPath(key, dir string) {
-	if i := strings.Index(dir, " #"); i >= 0 {
+	if strings.Contains(dir, " #") || strings.Contains(dir, "\t#") {
 		l.warning(key, fmt.Sprintf("the directory is %q: what follows # is no comment, as it does not start the line", dir))
 	}
 	if strings.Contains(dir, "${") {

@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 )
 
 // FS is a file system as the writers of this project need it. Errors are *fs.PathError or
@@ -19,6 +18,7 @@ type FS interface {
 	ReadFile(name string) ([]byte, error)
 	Open(name string) (Reader, error)
 	Stat(name string) (fs.FileInfo, error)
+	Lstat(name string) (fs.FileInfo, error)
 	ReadDir(name string) ([]fs.DirEntry, error)
 	MkdirAll(name string, perm fs.FileMode) error
 	// Create makes an empty file for writing; one that exists is emptied and keeps its mode.
@@ -36,6 +36,9 @@ type FS interface {
 	// Lock takes the lock of the running node on the file name, until release is called. It does not
 	// create the file: where there is none, nobody runs, and there is nothing to lock. ErrLocked: another process has it.
 	Lock(name string) (release func(), err error)
+	// LockDir keeps other processes that do the same out of the directory name, until release is called. ErrLocked: another
+	// process has it. It leaves no trace, and is no lock for those who take Lock. Where the file system has no such locks it is none.
+	LockDir(name string) (release func(), err error)
 }
 
 // Reader is a file that is open for reading.
@@ -66,6 +69,7 @@ type osFS struct{}
 func (osFS) ReadFile(name string) ([]byte, error)       { return os.ReadFile(name) }
 func (osFS) Open(name string) (Reader, error)           { return os.Open(name) }
 func (osFS) Stat(name string) (fs.FileInfo, error)      { return os.Stat(name) }
+func (osFS) Lstat(name string) (fs.FileInfo, error)     { return os.Lstat(name) }
 func (osFS) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) }
 func (osFS) MkdirAll(name string, perm fs.FileMode) error {
 	return os.MkdirAll(name, perm)
@@ -136,5 +140,5 @@ func Replace(d FS, temp, name string) error {
 	if err := d.Rename(temp, name); err != nil {
 		return err
 	}
-	return d.SyncDir(filepath.Dir(name))
+	return d.SyncDir(Parent(name))
 }

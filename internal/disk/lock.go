@@ -33,9 +33,28 @@ func (osFS) Lock(name string) (release func(), err error) {
 		err = ErrLocked
 		// The holder may be gone by now, or live in another container, which has no number here.
 		if syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &lock) == nil && lock.Type != syscall.F_UNLCK && lock.Pid > 0 {
-			err = fmt.Errorf("%w, number %d", ErrLocked, lock.Pid)
+			err = fmt.Errorf("%w (%d)", ErrLocked, lock.Pid)
 		}
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
 	}
 	return func() { f.Close() }, nil
+}
+
+// LockDir takes the lock of flock on the directory itself, which belongs to the open descriptor.
+func (osFS) LockDir(name string) (release func(), err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err {
+	case nil, syscall.ENOTSUP, syscall.ENOSYS, syscall.EINVAL, syscall.EBADF, syscall.ENOLCK:
+		// Network file systems emulate these locks by those of fcntl, which a directory cannot have.
+		return func() { f.Close() }, nil
+	case syscall.EWOULDBLOCK:
+		f.Close()
+		return nil, &fs.PathError{Op: "lock", Path: name, Err: ErrLocked}
+	default:
+		f.Close()
+		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
+	}
 }

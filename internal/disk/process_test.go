@@ -92,7 +92,7 @@ func TestLockHeldByAnotherProcess(t *testing.T) {
 	if !errors.Is(err, disk.ErrLocked) {
 		t.Errorf("error %v, want ErrLocked", err)
 	}
-	if want := fmt.Sprintf("lock %s: locked by another process, number %d", name, pid); err == nil || err.Error() != want {
+	if want := fmt.Sprintf("lock %s: locked by another process (%d)", name, pid); err == nil || err.Error() != want {
 		t.Errorf("error %q, want %q", err, want)
 	}
 	end()

@@ -131,10 +131,14 @@ func (d *Decoder) values(c *cursor, fields []Field, version int16) []Value {
 			break
 		}
 		last = int(number)
-		i := taggedField(fields, number, version)
+		i := taggedField(fields, number)
 		if i < 0 {
 			tags.data = append(tags.data, c.data[start:c.pos]...)
 			continue
+		}
+		if fields[i].Since > version { // as Kafka, which cannot read such a record either
+			c.failAt(start, "tagged field %s in version %d, which doesn't have it", fields[i].Name, version)
+			break
 		}
 		tags.num |= 1 << number
 		// The content alone, at its place in the whole.
@@ -148,9 +152,10 @@ func (d *Decoder) values(c *cursor, fields []Field, version int16) []Value {
 	return values
 }
 
-func taggedField(fields []Field, number uint32, version int16) int {
+// taggedField returns the place of the field with a tag, -1 if no version has it.
+func taggedField(fields []Field, number uint32) int {
 	for i := range fields {
-		if f := &fields[i]; f.Tag != 0 && f.Tag.number() == number && f.Since <= version {
+		if f := &fields[i]; f.Tag != 0 && f.Tag.number() == number {
 			return i
 		}
 	}
@@ -158,7 +163,7 @@ func taggedField(fields []Field, number uint32, version int16) int {
 }
 
 func (d *Decoder) value(c *cursor, f *Field, version int16, v *Value) {
-	v.data, v.list = nil, nil
+	*v = Value{}
 	switch f.Type {
 	case Bool:
 		v.num = int64(c.uint8())
@@ -178,11 +183,11 @@ func (d *Decoder) value(c *cursor, f *Field, version int16, v *Value) {
 	case UUID:
 		v.data = c.take(16)
 	case String, Bytes, Int32s, UUIDs:
-		d.data(c, f, v)
+		v.data = c.content(f)
 	case Struct:
 		v.list = d.values(c, f.Fields, version)
 	case Strings, Structs:
-		n, ok := d.length(c, f)
+		n, ok := c.length(f)
 		if !ok {
 			return
 		}
@@ -191,8 +196,7 @@ func (d *Decoder) value(c *cursor, f *Field, version int16, v *Value) {
 			if f.Type == Structs {
 				v.list[i] = Value{list: d.values(c, f.Fields, version)}
 			} else {
-				v.list[i] = Value{}
-				d.data(c, &stringElement, &v.list[i])
+				v.list[i] = Value{data: c.content(&stringElement)}
 			}
 			if c.err != nil {
 				return
@@ -203,37 +207,6 @@ func (d *Decoder) value(c *cursor, f *Field, version int16, v *Value) {
 
 // stringElement is the element of Strings.
 var stringElement = Field{Name: "element", Type: String, minSize: 1}
-
-// data reads a field that is a run of bytes.
-func (d *Decoder) data(c *cursor, f *Field, v *Value) {
-	start := c.pos
-	n, ok := d.length(c, f)
-	if !ok {
-		return
-	}
-	if f.Type == String && n > maxTextBytes {
-		c.failAt(start, "string %s of %d bytes", f.Name, n)
-		return
-	}
-	v.data = c.take(n * f.minSize)
-}
-
-// length reads the length of a text, bytes or an array, and checks it against the bytes left, so that nothing is
-// allocated for elements that are not there. Not ok: null, or an error.
-func (d *Decoder) length(c *cursor, f *Field) (n int, ok bool) {
-	start := c.pos
-	n = int(c.uvarint()) - 1
-	switch {
-	case c.err != nil:
-	case n < 0 && !f.Nullable:
-		c.failAt(start, "%s is null", f.Name)
-	case n > (len(c.data)-c.pos)/f.minSize:
-		c.failAt(start, "%s has length %d, but %d bytes are left", f.Name, n, len(c.data)-c.pos)
-	default:
-		return n, n >= 0
-	}
-	return 0, false
-}
 
 // cursor reads from data. It remembers its first error; from then on it reads zeros.
 type cursor struct {
@@ -290,6 +263,36 @@ func (c *cursor) uint64() uint64 {
 		return binary.BigEndian.Uint64(b)
 	}
 	return 0
+}
+
+// length reads the length of a text, bytes or an array, and checks it against the bytes left, so that nothing is
+// allocated for elements that are not there. Not ok: null, or an error.
+func (c *cursor) length(f *Field) (n int, ok bool) {
+	start := c.pos
+	n = int(c.uvarint()) - 1
+	switch {
+	case c.err != nil:
+	case n < 0 && !f.Nullable:
+		c.failAt(start, "%s is null", f.Name)
+	case n > (len(c.data)-c.pos)/f.minSize:
+		c.failAt(start, "%s has length %d, but %d bytes are left", f.Name, n, len(c.data)-c.pos)
+	default:
+		return n, n >= 0
+	}
+	return 0, false
+}
+
+// content reads a field that is a run of bytes, nil for null.
+func (c *cursor) content(f *Field) []byte {
+	start := c.pos
+	n, ok := c.length(f)
+	if !ok {
+		return nil
+	}
+	if f.Type == String && n > maxTextBytes {
+		c.failAt(start, "string %s of %d bytes", f.Name, n)
+	}
+	return c.take(n * f.minSize)
 }
 
 // uvarint reads an unsigned varint of at most 31 bits, which fits every length and tag.

@@ -52,8 +52,9 @@ func TestDecodeErrors(t *testing.T) {
 		{"tagged field cut", "01 17 00 01 00 7f 02 61", 6, "127 bytes are needed"},
 		{"tagged field longer than its content", "01 17 00 01 00 03 02 61 62", 8, "1 bytes behind the end of tagged field Name"},
 		{"tagged field shorter than its content", "01 17 00 01 00 02 05 61 62 63 64", 6, "Name has length 4, but 1 bytes are left"},
-		{"tagged fields that do not ascend", "01 11 00 00000001 0000000000000002 02 01 00 00 01 01", 18, "tagged field 0 behind 1"},
+		{"tagged fields that do not ascend", "01 11 01 00000001 0000000000000002 02 01 01 01 00 01 01", 19, "tagged field 0 behind 1"},
 		{"tagged field twice", "01 11 00 00000001 0000000000000002 02 00 01 01 00 01 01", 19, "tagged field 0 behind 0"},
+		{"tagged field of a later version", "01 11 00 00000001 0000000000000002 01 01 01 01", 16, "tagged field InControlledShutdown in version 0"},
 		{"tagged field missing", "01 14 00 02 05 00", 6, "cut"},
 	}
 	for _, test := range tests {
@@ -95,7 +96,7 @@ func TestAccepted(t *testing.T) {
 		{"and the newest fields", "01 11 09 00000001 0000000000000002 01 03 01 01", `{"type":"BROKER_REGISTRATION_CHANGE_RECORD","version":9,"data":{"brokerId":1,"brokerEpoch":2,"cordonedLogDirs":[]}}`},
 		{"a tagged field that is at its default", "01 17 00 01 00 01 00", `{"type":"BEGIN_TRANSACTION_RECORD","version":0,"data":{}}`},
 		{"text that is no UTF-8", "01 1e 00 04 61ff62 00", `{"type":"CLUSTER_ID_RECORD","version":0,"data":{"clusterId":"a` + "\ufffd" + `b"}}`},
-		{"a tagged field of a later version", "01 11 00 00000001 0000000000000002 02 00 01 ff 01 01 01", `{"type":"BROKER_REGISTRATION_CHANGE_RECORD","version":0,"data":{"brokerId":1,"brokerEpoch":2,"fenced":-1}}`},
+		{"a tagged field that nobody knows yet", "01 11 00 00000001 0000000000000002 02 00 01 ff 04 01 01", `{"type":"BROKER_REGISTRATION_CHANGE_RECORD","version":0,"data":{"brokerId":1,"brokerEpoch":2,"fenced":-1}}`},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {

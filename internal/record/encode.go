@@ -70,29 +70,13 @@ func (e *encoder) values(dst []byte, fields []Field, values []Value) []byte {
 			tagged++
 		}
 	}
-	unknown := 0
-	for rest := tags.data; len(rest) > 0; unknown++ {
-		_, size := splitTag(rest)
-		rest = rest[size:]
-	}
-	dst = binary.AppendUvarint(dst, uint64(tagged+unknown))
-	if tagged+unknown == 0 {
-		return dst
-	}
-	rest := tags.data
+	dst = binary.AppendUvarint(dst, uint64(tagged+countTags(tags.data)))
 	for number := uint32(0); tagged > 0; number++ {
-		i := taggedField(fields, number, e.version)
-		if i < 0 || !onWire(&fields[i], &values[i], tags) {
+		i := taggedField(fields, number)
+		if i < 0 || fields[i].Since > e.version || !onWire(&fields[i], &values[i], tags) {
 			continue
 		}
 		tagged--
-		for len(rest) > 0 {
-			n, size := splitTag(rest)
-			if n > number {
-				break
-			}
-			dst, rest = append(dst, rest[:size]...), rest[size:]
-		}
 		dst = binary.AppendUvarint(dst, uint64(number))
 		// The size is known when the content is there: it is put in front of it then.
 		start := len(dst)
@@ -102,7 +86,8 @@ func (e *encoder) values(dst []byte, fields []Field, values []Value) []byte {
 		copy(dst[len(dst)-size:], dst[start:start+size])
 		binary.PutUvarint(dst[start:], uint64(size))
 	}
-	return append(dst, rest...)
+	// Kafka numbers tagged fields from 0 without gaps, so what is unknown has higher numbers.
+	return append(dst, tags.data...)
 }
 
 // onWire reports whether a tagged field is written: when it isn't at its default, and when it was there although it is.
@@ -110,12 +95,13 @@ func onWire(f *Field, v *Value, tags *Value) bool {
 	return tags.num&(1<<f.Tag.number()) != 0 || !isInitial(f, v)
 }
 
-// splitTag returns the number of the tagged field that raw begins with, and its size with number and length.
-func splitTag(raw []byte) (number uint32, size int) {
-	c := cursor{data: raw}
-	number = c.uvarint()
-	c.take(int(c.uvarint()))
-	return number, c.pos
+// countTags counts the tagged fields in raw.
+func countTags(raw []byte) (n int) {
+	for c := (cursor{data: raw}); c.pos < len(c.data); n++ {
+		c.uvarint() // number
+		c.take(int(c.uvarint()))
+	}
+	return n
 }
 
 func isInitial(f *Field, v *Value) bool {

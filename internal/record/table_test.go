@@ -138,6 +138,29 @@ func compareFields(t *testing.T, where string, fields []Field, want []kafkaField
 	}
 }
 
+// TestTagNumbers has what the encoder relies on: no gaps, so that unknown tagged fields come behind the known ones.
+func TestTagNumbers(t *testing.T) {
+	for _, m := range append(slices.Clone(metadataMessages), controlMessages...) {
+		var tags []Tag
+		for _, f := range m.Fields {
+			if f.Tag != 0 {
+				tags = append(tags, f.Tag)
+			}
+			for _, g := range f.Fields {
+				if g.Tag != 0 {
+					t.Errorf("%s.%s.%s is tagged: look at the tags of structs too", m.Name, f.Name, g.Name)
+				}
+			}
+		}
+		slices.Sort(tags)
+		for i, got := range tags {
+			if got != tag(uint8(i)) {
+				t.Errorf("%s: tags %v", m.Name, tags)
+			}
+		}
+	}
+}
+
 func kafkaType(k kafkaField) Type {
 	types := map[string]Type{
 		"boolean": Bool, "int8": Int8, "int16": Int16, "uint16": Uint16, "int32": Int32, "int64": Int64, "float64": Float64,

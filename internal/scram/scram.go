@@ -35,8 +35,9 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"kstorage/internal/javatext"
 )
 
 // Mechanism is a SCRAM mechanism under its number in UserScramCredentialRecord.
@@ -106,7 +107,7 @@ func Parse(arg string) (Argument, error) {
 	if !utf8.ValidString(arg) {
 		return Argument{}, errors.New("it is not UTF-8")
 	}
-	mechanism, list, ok := strings.Cut(strings.TrimFunc(arg, func(r rune) bool { return r <= ' ' }), "=")
+	mechanism, list, ok := strings.Cut(javatext.Trim(arg), "=")
 	if !ok {
 		return Argument{}, errors.New("there is no equals sign; the form is SCRAM-SHA-256=[name=NAME,password=PASSWORD]")
 	}
@@ -209,7 +210,7 @@ func (a *Argument) take(values map[string]string) error {
 	}
 
 	if text, ok := values[keyIterations]; ok {
-		n, err := strconv.ParseInt(strings.Map(asciiDigit, text), 10, 32)
+		n, err := javatext.ParseInt(text, 32)
 		if err != nil {
 			return errors.New("the iterations are not a number of 32 bits")
 		}
@@ -232,18 +233,6 @@ func decodeBase64(s string) ([]byte, error) {
 		encoding = base64.StdEncoding
 	}
 	return encoding.DecodeString(s)
-}
-
-// asciiDigit returns the ASCII form of a decimal digit of any script in the basic plane, which Java takes in numbers,
-// and other characters as they are.
-func asciiDigit(r rune) rune {
-	for _, block := range unicode.Nd.R16 {
-		// A script's ten digits stand together, from zero up, and blocks that touch are one range.
-		if r >= rune(block.Lo) && r <= rune(block.Hi) {
-			return '0' + (r-rune(block.Lo))%10
-		}
-	}
-	return r
 }
 
 // Credential is what UserScramCredentialRecord holds of a user.

@@ -190,6 +190,9 @@ func (d *Disk) Stat(name string) (fs.FileInfo, error) {
 	return info{path.Base(clean(name)), n.mode, int64(len(n.data))}, nil
 }
 
+// Lstat is Stat: there are no links.
+func (d *Disk) Lstat(name string) (fs.FileInfo, error) { return d.Stat(name) }
+
 func (d *Disk) ReadDir(name string) ([]fs.DirEntry, error) {
 	_, n, err := d.existing(name)
 	if err == nil && !n.isDir() {
@@ -335,6 +338,8 @@ func (d *Disk) Access(name string) error {
 	}
 	return nil
 }
+
+func (d *Disk) LockDir(name string) (release func(), err error) { return d.Lock(name) }
 
 func (d *Disk) Lock(name string) (release func(), err error) {
 	if d.crashed {

@@ -41,7 +41,13 @@ public class Records {
     }
     throw new RuntimeException(type);
   }
-  static void fill(Object o, JsonNode fields, boolean unknown) throws Exception {
+  static Set<Integer> tags(JsonNode record) {
+    Set<Integer> tags = new HashSet<>();
+    for (JsonNode s : record.get("schemas")) for (JsonNode f : s.get("fields")) if (f.has("tag")) tags.add(f.get("tag").asInt());
+    return tags;
+  }
+  // unknown: null, or the tags that are known in any version; tagged fields with other tags are added then.
+  static void fill(Object o, JsonNode fields, Set<Integer> unknown) throws Exception {
     for (JsonNode f : fields) {
       String name = f.get("name").asText(), type = f.get("type").asText();
       if (o.getClass().getName().contains(".message.") && name.equals("Version") ) continue;
@@ -67,22 +73,20 @@ public class Records {
           if (f.get("elem").asText().equals("struct")) {
             Class<?> ec = elem(m, pt);
             Object e = ec.getConstructor().newInstance();
-            fill(e, f.get("fields"), unknown);
+            fill(e, f.get("fields"), unknown == null ? null : Set.of());
             list.add(e);
           } else list.add(prim(f.get("elem").asText()));
         }
         m.invoke(o, list);
       } else if (type.equals("struct")) {
         Object e = m.getParameterTypes()[0].getConstructor().newInstance();
-        fill(e, f.get("fields"), unknown);
+        fill(e, f.get("fields"), unknown == null ? null : Set.of());
         m.invoke(o, e);
       } else m.invoke(o, prim(type));
     }
-    if (unknown) {
+    if (unknown != null) {
       List<RawTaggedField> u = ((Message) o).unknownTaggedFields();
-      Set<Integer> known = new HashSet<>();
-      for (JsonNode f : fields) if (f.has("tag")) known.add(f.get("tag").asInt());
-      for (int tag : new int[]{1, 4, 300}) if (!known.contains(tag)) { byte[] b = new byte[tag % 7]; Arrays.fill(b, (byte) (n++)); u.add(new RawTaggedField(tag, b)); }
+      for (int tag : new int[]{1, 4, 300}) if (!unknown.contains(tag)) { byte[] b = new byte[tag % 7]; Arrays.fill(b, (byte) (n++)); u.add(new RawTaggedField(tag, b)); }
     }
   }
   static Class<?> elem(Method m, Class<?> pt) {
@@ -105,7 +109,7 @@ public class Records {
       for (int i = 0; i < reps; i++) {
       n = 0; mode = md.equals("unknown") ? "full" : md;
       ApiMessage msg = MetadataRecordType.fromId((short) r.get("apiKey").asInt()).newMetadataRecord();
-      if (!md.equals("default")) fill(msg, s.get("fields"), md.equals("unknown"));
+      if (!md.equals("default")) fill(msg, s.get("fields"), md.equals("unknown") ? tags(r) : null);
       ApiMessageAndVersion av = new ApiMessageAndVersion(msg, (short) v.asInt());
       ObjectSerializationCache c = new ObjectSerializationCache();
       int size = MetadataRecordSerde.INSTANCE.recordSize(av, c);
@@ -129,7 +133,7 @@ public class Records {
       Class<?> c = Class.forName("org.apache.kafka.common.message." + cn);
       Message msg = (Message) c.getConstructor().newInstance();
       setter(c, "Version").invoke(msg, (short) v.asInt());
-      if (!md.equals("default")) fill(msg, s.get("fields"), md.equals("unknown"));
+      if (!md.equals("default")) fill(msg, s.get("fields"), md.equals("unknown") ? tags(r) : null);
       ByteBuffer buf = MessageUtil.toByteBufferAccessor(msg, (short) v.asInt()).buffer();
       byte[] b = new byte[buf.remaining()]; buf.get(b);
       Class<?> jc = Class.forName("org.apache.kafka.common.message." + cn + "JsonConverter");

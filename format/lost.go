@@ -22,7 +22,7 @@ func storedVoter(fsys disk.FS, folder string, names []string, nodeID int32) (uui
 			if !strings.HasSuffix(name, suffix) {
 				continue
 			}
-			if ids := lastVoters(fsys, child(folder, name)); ids != nil {
+			if ids := lastVoters(fsys, disk.Join(folder, name)); ids != nil {
 				id, ok := ids[nodeID]
 				return id, ok
 			}
