@@ -197,11 +197,18 @@ func (c *checker) ledAppend(p *process, in raft.Batch, b batch) {
 	if b.voters == nil || before == nil || at <= d.start && d.start > 0 {
 		return
 	}
-	if n := changed(before, b.voters); n > 1 {
+	n := changed(before, b.voters)
+	if n > 1 {
 		c.w.fail("%s changes %d voters at once, from %v to %v", p, n, keys(before), keys(b.voters))
-	} else if n == 1 && at > c.committedEnd() {
-		c.w.fail("%s changes the voters while the set at offset %d is not committed", p, at)
-	} else if n == 1 && (len(c.committed) == 0 || c.committed[len(c.committed)-1].epoch != in.Epoch) {
+	}
+	if n == 0 {
+		return
+	}
+	chain, _ := d.chainAt(at)
+	if want, ok := chainAt(c.committed, at); !ok || want != chain {
+		c.w.fail("%s changes the voters while the set below offset %d is not committed", p, at)
+	}
+	if !slices.ContainsFunc(c.committed, func(b batch) bool { return b.epoch == in.Epoch }) {
 		c.w.fail("%s changes the voters before it has committed anything in epoch %d", p, in.Epoch)
 	}
 }

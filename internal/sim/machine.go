@@ -111,11 +111,16 @@ func (m *machine) start() {
 	if w.faulty(w.scenario.startFaults) {
 		m.disk.FailAt(m.disk.Steps()+1+w.intN(10), syscall.EIO)
 	}
+	var log *raftlog.Log
+	var recovered raft.Recovered
+	var err error
 	if m.clusterID == "" && !m.voter {
 		// DESIGN.md 5: what is there may be of another cluster.
-		m.dropLog()
+		err = m.dropLog()
 	}
-	log, recovered, err := raftlog.Open(m.disk, logDir, w.logConfig)
+	if err == nil {
+		log, recovered, err = raftlog.Open(m.disk, logDir, w.logConfig)
+	}
 	if err != nil {
 		if !errors.Is(err, syscall.EIO) && !errors.Is(err, crashdisk.ErrCrashed) {
 			w.fail("%v cannot open its log: %v", m.directory, err)
@@ -173,17 +178,15 @@ func readLog(log *raftlog.Log, r raft.Recovered) ([]raft.Batch, error) {
 }
 
 // dropLog removes all but the zero checkpoint.
-func (m *machine) dropLog() {
+func (m *machine) dropLog() error {
+	m.newDirectory(m.directory.key.DirectoryID)
 	entries, err := m.disk.ReadDir(logDir)
-	must(err)
 	for _, e := range entries {
 		if e.Name() != (checkpoint.ID{}).String() {
 			err = errors.Join(err, m.disk.Remove(filepath.Join(logDir, e.Name())))
 		}
 	}
-	if err = errors.Join(err, m.disk.SyncDir(logDir)); err == nil {
-		m.newDirectory(m.directory.key.DirectoryID)
-	}
+	return errors.Join(err, m.disk.SyncDir(logDir))
 }
 
 // crash ends the process, and loses what is not synced if the power fails. Either way what the disk could not do is undone.
