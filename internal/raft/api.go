@@ -229,7 +229,9 @@ type (
 	// DropSnapshotChunks gives a download up.
 	DropSnapshotChunks struct{ ID SnapshotID }
 
-	// Send sends a request. Answered or SendFailed comes back; the core counts TimeoutMillis itself too.
+	// Send sends a request. Answered or SendFailed comes back; the core counts TimeoutMillis itself too. A role that ends forgets
+	// its requests: a Send to a destination where an older one is under way takes its place, and the older one's answer may be
+	// handed in or not.
 	Send struct {
 		ID            RequestID
 		To            Destination

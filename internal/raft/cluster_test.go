@@ -119,13 +119,7 @@ func (cl *cluster) node(id NodeID) *testNode {
 }
 
 func (cl *cluster) start(n *testNode) {
-	r := Recovered{QuorumState: n.disk.quorum, LogStart: n.disk.start, LogEnd: n.disk.end, EpochStarts: n.disk.epochs, Snapshots: n.disk.snapshots}
-	for _, b := range n.disk.batches {
-		if b.Control != nil {
-			r.Control = append(r.Control, b)
-		}
-	}
-	n.core = New(n.cfg, r)
+	n.core = New(n.cfg, n.disk.recovered())
 	n.served = map[RequestID]*packet{}
 	n.last = Status{HighWatermark: Unknown}
 	cl.say("%d: starts", n.id)
@@ -136,13 +130,7 @@ func (cl *cluster) start(n *testNode) {
 func (cl *cluster) crash(n *testNode) {
 	cl.say("%d: crashes", n.id)
 	n.core = nil
-	d := &n.disk
-	d.unsynced = nil
-	for len(d.batches) > 0 && d.batches[len(d.batches)-1].LastOffset >= d.synced {
-		d.end = d.batches[len(d.batches)-1].BaseOffset
-		d.batches = d.batches[:len(d.batches)-1]
-	}
-	d.recover()
+	n.disk.crash()
 	var broken []*packet
 	cl.queue = slices.DeleteFunc(cl.queue, func(p *packet) bool {
 		if p.to == n.id && p.request != nil && p.response == nil && p.failure == nil {
@@ -245,44 +233,28 @@ func (cl *cluster) sync(n *testNode) {
 }
 
 func (cl *cluster) carryOut(n *testNode, e Effect) {
-	d := &n.disk
+	n.disk.apply(e)
 	switch e := e.(type) {
 	case WriteQuorumState:
-		d.quorum = e.State
 		cl.say("%d: quorum-state: epoch %d, leader %s, vote %s", n.id, e.State.Epoch, name(e.State.LeaderID), name(e.State.Voted.NodeID))
 	case WriteEpochStarts:
-		d.epochs = e.Entries
 		cl.say("%d: epoch starts %s", n.id, showStarts(e.Entries))
 	case AppendLog:
-		d.batches = append(d.batches, e.Batches...)
-		d.end = e.EndOffset
-		d.unsynced = &e
 		for _, b := range e.Batches {
 			cl.say("%d: appends %s", n.id, showBatch(b))
 		}
 	case TruncateLog:
 		cl.say("%d: truncates to %d", n.id, e.EndOffset)
-		d.batches = slices.DeleteFunc(d.batches, func(b Batch) bool { return b.BaseOffset >= e.EndOffset })
-		d.end, d.synced, d.unsynced = e.EndOffset, min(d.synced, e.EndOffset), nil
 	case ResetLog:
 		cl.say("%d: log begins anew at %d", n.id, e.ID.EndOffset)
-		d.batches, d.unsynced = nil, nil
-		d.start, d.end, d.synced = e.ID.EndOffset, e.ID.EndOffset, e.ID.EndOffset
-		d.snapshots = slices.DeleteFunc(d.snapshots, func(s Snapshot) bool { return s.ID.EndOffset < e.ID.EndOffset })
 	case DeletePrefix:
 		cl.say("%d: deletes up to %d", n.id, e.LogStart)
-		d.start = e.LogStart
-		d.batches = slices.DeleteFunc(d.batches, func(b Batch) bool { return b.LastOffset < e.LogStart })
-		d.snapshots = slices.DeleteFunc(d.snapshots, func(s Snapshot) bool { return s.ID.EndOffset < e.LogStart })
-	case WriteSnapshotChunk:
-		d.part = e.Position + int64(len(e.Bytes))
 	case DropSnapshotChunks:
-		d.part = 0
 		cl.say("%d: drops the download of %s", n.id, showID(e.ID))
 	case InstallSnapshot:
-		cl.say("%d: installs snapshot %s of %d bytes", n.id, showID(e.ID), d.part)
+		cl.say("%d: installs snapshot %s of %d bytes", n.id, showID(e.ID), n.disk.part)
 		s := cl.snapshots[e.ID]
-		d.snapshots = append(d.snapshots, s)
+		n.disk.snapshots = append(n.disk.snapshots, s)
 		cl.step(n, SnapshotInstalled{s})
 	case Send:
 		cl.sendPacket(n, e)
@@ -333,6 +305,56 @@ func (cl *cluster) reply(n *testNode, e Reply) {
 		r.Bytes = make([]byte, r.Read)
 	}
 	cl.queue = append(cl.queue, &packet{from: n.id, to: p.from, id: p.id, request: p.request, response: e.Response})
+}
+
+// apply carries out an effect on the disk.
+func (d *testDisk) apply(e Effect) {
+	switch e := e.(type) {
+	case WriteQuorumState:
+		d.quorum = e.State
+	case WriteEpochStarts:
+		d.epochs = e.Entries
+	case AppendLog:
+		d.batches = append(d.batches, e.Batches...)
+		d.end = e.EndOffset
+		d.unsynced = &e
+	case TruncateLog:
+		d.batches = slices.DeleteFunc(d.batches, func(b Batch) bool { return b.BaseOffset >= e.EndOffset })
+		d.end, d.synced, d.unsynced = e.EndOffset, min(d.synced, e.EndOffset), nil
+	case ResetLog:
+		d.batches, d.unsynced = nil, nil
+		d.start, d.end, d.synced = e.ID.EndOffset, e.ID.EndOffset, e.ID.EndOffset
+		d.snapshots = slices.DeleteFunc(d.snapshots, func(s Snapshot) bool { return s.ID.EndOffset < e.ID.EndOffset })
+	case DeletePrefix:
+		d.start = e.LogStart
+		d.batches = slices.DeleteFunc(d.batches, func(b Batch) bool { return b.LastOffset < e.LogStart })
+		d.snapshots = slices.DeleteFunc(d.snapshots, func(s Snapshot) bool { return s.ID.EndOffset < e.LogStart })
+	case WriteSnapshotChunk:
+		d.part = e.Position + int64(len(e.Bytes))
+	case DropSnapshotChunks:
+		d.part = 0
+	}
+}
+
+// recovered is what recovery finds on it.
+func (d *testDisk) recovered() Recovered {
+	r := Recovered{QuorumState: d.quorum, LogStart: d.start, LogEnd: d.end, EpochStarts: d.epochs, Snapshots: d.snapshots}
+	for _, b := range d.batches {
+		if b.Control != nil {
+			r.Control = append(r.Control, b)
+		}
+	}
+	return r
+}
+
+// crash takes what was not synced.
+func (d *testDisk) crash() {
+	d.unsynced = nil
+	for len(d.batches) > 0 && d.batches[len(d.batches)-1].LastOffset >= d.synced {
+		d.end = d.batches[len(d.batches)-1].BaseOffset
+		d.batches = d.batches[:len(d.batches)-1]
+	}
+	d.recover()
 }
 
 func (d *testDisk) read(r LogRange) (batches []Batch) {

@@ -80,8 +80,10 @@ func (c *Core) Step(now Millis, in Input) []Effect {
 	clear(c.effects) // lets go of what they refer to
 	c.effects = c.effects[:0]
 	c.now = max(c.now, now)
-	if c.recovered != nil {
-		r := c.recovered
+	if c.done {
+		return nil
+	}
+	if r := c.recovered; r != nil {
 		c.recovered = nil
 		c.start(*r)
 	}

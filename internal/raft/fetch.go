@@ -1,6 +1,7 @@
 package raft
 
 // checkLeaderOnly is the check of Fetch, FetchSnapshot and UpdateRaftVoter (kraft.md 4.1). A higher epoch changes nothing here.
+// Kafka's BROKER_NOT_AVAILABLE of a leader that shuts down has no place: it resigns first.
 func (c *Core) checkLeaderOnly(epoch Epoch) Code {
 	switch {
 	case epoch < c.state.epoch:
@@ -9,8 +10,6 @@ func (c *Core) checkLeaderOnly(epoch Epoch) Code {
 		return UnknownLeaderEpoch
 	case c.role.kind() != Leader:
 		return NotLeaderOrFollower
-	case c.shutdownBy != never:
-		return BrokerNotAvailable
 	}
 	return NoError
 }

@@ -82,7 +82,7 @@ func (c *Core) handleAppend(in Received, r *AppendRequest) {
 	b := r.Batch
 	code := NoError
 	switch {
-	case c.role.kind() != Leader || b.Epoch != c.state.epoch || c.shutdownBy != never:
+	case c.role.kind() != Leader || b.Epoch != c.state.epoch:
 		code = NotLeaderOrFollower
 	case b.BaseOffset != c.log.end || b.LastOffset < b.BaseOffset || b.LastOffset == NoHighWatermark || b.Control != nil || len(b.Bytes) == 0:
 		code = InvalidRequest

@@ -86,7 +86,7 @@ func (c *Core) addVoter(in Received, r *AddVoterRequest) (Code, string) {
 	l.change = &voterChange{
 		in:     in,
 		by:     c.now + max(1, c.cfg.RequestTimeoutMillis),
-		add:    &Voter{Key: r.Voter, Endpoints: r.Endpoints},
+		add:    &Voter{Key: r.Voter, Endpoints: upperCase(r.Endpoints)},
 		probe:  c.out.last,
 		offset: Unknown,
 		early:  !r.AckWhenCommitted,
@@ -202,7 +202,7 @@ func (c *Core) updateVoter(r *UpdateVoterRequest) Code {
 	if code := c.checkLeaderOnly(r.Epoch); code != NoError {
 		return code
 	}
-	v := Voter{r.Voter, r.Endpoints, r.MinKRaftVersion, r.MaxKRaftVersion}
+	v := Voter{r.Voter, upperCase(r.Endpoints), r.MinKRaftVersion, r.MaxKRaftVersion}
 	_, listens := endpoint(v.Endpoints, c.cfg.DefaultListener)
 	if v.Key.NodeID < 0 || v.Key.DirectoryID == uuid.Nil || !listens || v.MinKRaftVersion < 0 || v.MaxKRaftVersion < v.MinKRaftVersion {
 		return InvalidRequest

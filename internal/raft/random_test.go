@@ -31,8 +31,7 @@ func TestRandom(t *testing.T) {
 // runRandom returns what went wrong with the end of the trace, "" if nothing.
 func runRandom(dynamic bool, seed uint64, steps int) (text string) {
 	r := rand.New(rand.NewPCG(seed, 7))
-	var cl *cluster
-	cl = newCluster(func(format string, args ...any) { panic(fmt.Sprintf(format, args...)) })
+	cl := newCluster(func(format string, args ...any) { panic(fmt.Sprintf(format, args...)) })
 	defer func() {
 		if e := recover(); e != nil {
 			trace := cl.trace.String()

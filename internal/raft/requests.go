@@ -110,12 +110,9 @@ func (c *Core) sendToVoter(v Voter, r Request) {
 	c.send(v.Key.NodeID, c.defaultEndpoint(v.Endpoints), r)
 }
 
-// defaultEndpoint returns where the node that has these endpoints is dialled.
+// defaultEndpoint returns where the node that has these endpoints is dialled; zero if it doesn't say.
 func (c *Core) defaultEndpoint(endpoints []Endpoint) Endpoint {
-	e, ok := endpoint(endpoints, c.cfg.DefaultListener)
-	if !ok && len(endpoints) > 0 {
-		e = endpoints[0]
-	}
+	e, _ := endpoint(endpoints, c.cfg.DefaultListener)
 	return e
 }
 

@@ -157,6 +157,8 @@ func TestBeginAndEnd(t *testing.T) {
 		{"the leader of this epoch", "candidate", &BeginQuorumEpochRequest{Voter: noReplica, LeaderID: 3, Epoch: 3, Endpoints: endpoints}, 0, false, Follower, 3, 3, 2},
 		{"v0 names no endpoints: those of the voter set", "candidate", &BeginQuorumEpochRequest{Voter: noReplica, LeaderID: 3, Epoch: 3}, 0, false, Follower, 3, 3, 1},
 		{"a newer epoch", "leader", &BeginQuorumEpochRequest{Voter: noReplica, LeaderID: 3, Epoch: 5, Endpoints: endpoints}, 0, false, Follower, 5, 3, 2},
+		{"an address at last", "unattached, leader 9 known", &BeginQuorumEpochRequest{Voter: noReplica, LeaderID: 9, Epoch: 3, Endpoints: endpoints}, 0, false, Follower, 3, 9, 2},
+		{"still no address", "unattached, leader 9 known", &BeginQuorumEpochRequest{Voter: noReplica, LeaderID: 9, Epoch: 3}, 0, false, Unattached, 3, 9, 0},
 		{"more endpoints", "follower", &BeginQuorumEpochRequest{Voter: noReplica, LeaderID: 2, Epoch: 3, Endpoints: endpoints}, 0, false, Follower, 3, 2, 2},
 		{"an older epoch", "follower", &BeginQuorumEpochRequest{Voter: noReplica, LeaderID: 3, Epoch: 2}, FencedLeaderEpoch, false, Follower, 3, 2, 1},
 		{"another leader of this epoch", "follower", &BeginQuorumEpochRequest{Voter: noReplica, LeaderID: 3, Epoch: 3}, InvalidRequest, false, Follower, 3, 2, 1},

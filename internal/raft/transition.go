@@ -224,20 +224,19 @@ func (c *Core) learn(epoch Epoch, leaderID NodeID, endpoints []Endpoint) bool {
 		endpoints = c.voterEndpoints(leaderID)
 	}
 	_, follows := c.role.(*follower)
-	_, waits := c.role.(*unattached)
 	switch {
-	case higher || c.state.leaderID == None || (waits && len(endpoints) > 0):
+	case higher || c.state.leaderID == None:
 		if len(endpoints) == 0 {
 			// Unlike Kafka, which throws: the leader will say where it is, or a bootstrap server.
-			if higher || c.state.leaderID == None {
-				c.toUnattached(epoch, leaderID)
-			}
-			return true
+			c.toUnattached(epoch, leaderID)
+		} else {
+			c.toFollower(epoch, leaderID, endpoints)
 		}
-		c.toFollower(epoch, leaderID, endpoints)
 	case follows && len(endpoints) > len(c.state.endpoints):
 		c.state.endpoints = endpoints
 		c.announceLeader()
+	case len(c.state.endpoints) == 0 && len(endpoints) > 0:
+		c.toFollower(epoch, leaderID, endpoints) // known by its id alone until now
 	}
 	return true
 }

@@ -28,6 +28,15 @@ func endpoint(endpoints []Endpoint, listener string) (Endpoint, bool) {
 	return Endpoint{}, false
 }
 
+// upperCase gives listeners the names that Kafka writes into voters records.
+func upperCase(endpoints []Endpoint) []Endpoint {
+	endpoints = slices.Clone(endpoints)
+	for i := range endpoints {
+		endpoints[i].Listener = strings.ToUpper(endpoints[i].Listener)
+	}
+	return endpoints
+}
+
 // voterByID returns the entry of a node, nil if it has none. Ids are unique in a set.
 func voterByID(voters []Voter, id NodeID) *Voter {
 	i := slices.IndexFunc(voters, func(v Voter) bool { return v.Key.NodeID == id })
