@@ -215,7 +215,9 @@ func (c *Core) setEpochs(starts []EpochStart) {
 // appendFetched appends what the leader sent, up to the first batch of a later epoch than this node is in: there the leader is
 // another one, and this node has not decided to follow it.
 func (c *Core) appendFetched(batches []Batch) error {
-	end, epoch := c.log.end, c.log.lastEpoch()
+	// An epoch that this node led without a record doesn't count. 1. It is elected with an empty log, writes the epoch's start and
+	// crashes. 2. Another leader has records of an older epoch at offset 0, where it cannot tell of a divergence. 3. They have to be taken.
+	end, epoch := c.log.end, c.log.recordEpoch()
 	version := c.history.version()
 	for i, b := range batches {
 		if b.Epoch > c.state.epoch {
@@ -259,8 +261,8 @@ func (c *Core) append(batches ...Batch) {
 		if b.BaseOffset != c.log.end {
 			c.broken("append at offset %d", b.BaseOffset)
 		}
-		if n := len(starts); n == 0 || starts[n-1].Epoch < b.Epoch {
-			// An epoch that has no record, of a leader that came to none, makes way.
+		if n := len(starts); n == 0 || starts[n-1].Epoch != b.Epoch {
+			// Epochs that have no record make way, newer ones too.
 			starts = append(startsBelow(starts, b.BaseOffset), EpochStart{b.Epoch, b.BaseOffset})
 		}
 		c.log.end = b.LastOffset + 1
@@ -269,7 +271,7 @@ func (c *Core) append(batches ...Batch) {
 			c.history.add(b)
 		}
 	}
-	if len(starts) != len(c.log.epochs) || len(starts) > 0 && starts[len(starts)-1] != c.log.epochs[len(starts)-1] {
+	if !slices.Equal(starts, c.log.epochs) {
 		c.setEpochs(starts)
 	}
 	c.emit(AppendLog{batches, c.log.end, c.log.generation})

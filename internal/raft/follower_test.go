@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"slices"
 	"testing"
 )
 
@@ -58,6 +59,30 @@ func TestFetched(t *testing.T) {
 		}
 		if f := l.core.role.(*follower); (f.fetchBy == l.now+2000) != test.success {
 			t.Errorf("%s: the fetch timer ends in %d ms", test.reason, f.fetchBy-l.now)
+		}
+	}
+}
+
+// An epoch that was led without a record makes way for the records of the next leaders, of older epochs too.
+func TestEpochWithoutRecords(t *testing.T) {
+	for _, test := range []struct {
+		reason  string
+		epoch   Epoch
+		batches []Batch
+		want    []EpochStart
+	}{
+		{"an older one", 3, []Batch{data(0, 0, 1), data(1, 1, 3)}, []EpochStart{{1, 0}, {3, 1}}},
+		{"a newer one", 3, []Batch{data(0, 0, 3)}, []EpochStart{{3, 0}}},
+		{"the same", 2, []Batch{data(0, 0, 2)}, []EpochStart{{2, 0}}},
+	} {
+		l := newLone(t, func(_ *Config, r *Recovered) {
+			r.LogEnd, r.EpochStarts = 0, []EpochStart{{2, 0}}
+			r.QuorumState = QuorumState{Epoch: test.epoch, LeaderID: 2, Voted: noReplica}
+		})
+		l.step(Tick{})
+		l.step(Answered{l.sentFetch(), &FetchResponse{LeaderView: view(test.epoch, 2), HighWatermark: Unknown, Batches: test.batches}})
+		if !slices.Equal(l.core.log.epochs, test.want) {
+			t.Errorf("%s: %v", test.reason, l.core.log.epochs)
 		}
 	}
 }

@@ -78,6 +78,21 @@ func (l *logState) lastEpoch() Epoch {
 	if n := len(l.epochs); n > 0 {
 		return l.epochs[n-1].Epoch
 	}
+	return l.snapshotEpoch()
+}
+
+// recordEpoch is the epoch of the last record that there is, whatever was led since.
+func (l *logState) recordEpoch() Epoch {
+	for i := len(l.epochs) - 1; i >= 0; i-- {
+		if l.epochs[i].Start < l.end {
+			return l.epochs[i].Epoch
+		}
+	}
+	return l.snapshotEpoch()
+}
+
+// snapshotEpoch is the epoch of a log that has no records behind its snapshot.
+func (l *logState) snapshotEpoch() Epoch {
 	if s := l.latestSnapshot(); s != nil && s.ID.EndOffset == l.end {
 		return s.ID.Epoch
 	}
