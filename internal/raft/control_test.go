@@ -8,7 +8,7 @@ import (
 	"kstorage/internal/record"
 )
 
-// Control batches have the sizes of Kafka's: traces/disk.txt and rpc-static.txt have these four.
+// Control batches have the sizes of Kafka's: recorded from 4.4.0.
 func TestEncode(t *testing.T) {
 	voter := func(id NodeID) Voter {
 		return Voter{Key: ReplicaKey{id, dirID(id, 1)}, Endpoints: []Endpoint{{"CONTROLLER", "127.0.0.1", 22161}}, MaxKRaftVersion: 1}

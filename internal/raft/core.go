@@ -135,7 +135,7 @@ func (c *Core) handle(in Input) {
 		c.handleSendFailed(in)
 	case Resign:
 		if l, ok := c.role.(*leader); ok && in.Epoch == c.state.epoch {
-			l.resign(c)
+			c.toResigned(l)
 		}
 	case Shutdown:
 		c.handleShutdown()
@@ -183,7 +183,7 @@ func (c *Core) handleRequest(in Received) {
 	}
 }
 
-// start takes the state of the disk. The rules are those of kraft.md 5.
+// start takes the state of the disk. The rules are those of Kafka 4.4.0.
 func (c *Core) start(r Recovered) {
 	var err error
 	if c.log, err = newLogState(r); err != nil {

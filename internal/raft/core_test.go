@@ -179,7 +179,7 @@ func inRole(t *testing.T, name string) *lone {
 	return l
 }
 
-// TestStart has the roles in which a node starts, by what its disk has (kraft.md 5).
+// TestStart has the roles in which a node starts, by what its disk has (KIP-595).
 func TestStart(t *testing.T) {
 	own := ReplicaKey{1, dirID(1, 1)}
 	for _, test := range []struct {
@@ -283,7 +283,7 @@ func TestWritesComeFirst(t *testing.T) {
 
 // TestImports: nothing of the outside can be reached from the core. Chance comes by Config, time by Step, bytes by the codec.
 func TestImports(t *testing.T) {
-	allowed := []string{"cmp", "errors", "fmt", "slices", "strings", "github.com/google/uuid", "kstorage/internal/kafkaid", "kstorage/internal/record"}
+	allowed := []string{"bytes", "cmp", "errors", "fmt", "slices", "strings", "github.com/google/uuid", "kstorage/internal/kafkaid", "kstorage/internal/record"}
 	files, err := os.ReadDir(".")
 	if err != nil {
 		t.Fatal(err)

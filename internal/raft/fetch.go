@@ -1,6 +1,6 @@
 package raft
 
-// checkLeaderOnly is the check of Fetch, FetchSnapshot and UpdateRaftVoter (kraft.md 4.1). A higher epoch changes nothing here.
+// checkLeaderOnly is the check of Fetch, FetchSnapshot and UpdateRaftVoter (KIP-595). A higher epoch changes nothing here.
 // Kafka's BROKER_NOT_AVAILABLE of a leader that shuts down has no place: it resigns first.
 func (c *Core) checkLeaderOnly(epoch Epoch) Code {
 	switch {
@@ -14,7 +14,7 @@ func (c *Core) checkLeaderOnly(epoch Epoch) Code {
 	return NoError
 }
 
-// handleFetch answers a Fetch, or keeps it until there is something to tell (kraft.md 8.2).
+// handleFetch answers a Fetch, or keeps it until there is something to tell (KIP-595).
 func (c *Core) handleFetch(in Received, r *FetchRequest) {
 	if !c.ourCluster(r.ClusterID) {
 		c.reply(in, &FetchResponse{Code: InconsistentClusterID, HighWatermark: Unknown})
@@ -91,7 +91,7 @@ func (l *leader) completeFetches(c *Core) {
 	l.fetches = waiting
 }
 
-// handleDescribeQuorum tells of all replicas (kraft.md 10.5).
+// handleDescribeQuorum tells of all replicas (KIP-595).
 func (c *Core) handleDescribeQuorum(in Received) {
 	l, ok := c.role.(*leader)
 	if !ok {

@@ -2,7 +2,6 @@ package raft
 
 import (
 	"fmt"
-	"slices"
 )
 
 // refusedJitterMillis spreads the early pre-votes of followers that lost their leader in the same instant: 0 to 20 ms.
@@ -174,10 +173,6 @@ func (c *Core) handleFetchResponse(o outgoing, r *FetchResponse) {
 	}
 }
 
-// committed is the end of what is certainly committed: by the high watermark, and by the newest snapshot, which was made of
-// committed records and outlives a restart, which the high watermark doesn't.
-func (c *Core) committed() Offset { return max(c.hw, c.log.start, c.log.newestSnapshotEnd()) }
-
 // truncate cuts what the leader doesn't have, and never what is committed.
 func (c *Core) truncate(theirs EpochEnd) error {
 	if theirs.Epoch < 0 || theirs.EndOffset < 0 {
@@ -205,11 +200,6 @@ func (c *Core) truncate(theirs EpochEnd) error {
 		c.announceVoters()
 	}
 	return nil
-}
-
-func (c *Core) setEpochs(starts []EpochStart) {
-	c.log.epochs = starts
-	c.emit(WriteEpochStarts{starts})
 }
 
 // appendFetched appends what the leader sent, up to the first batch of a later epoch than this node is in: there the leader is
@@ -250,36 +240,6 @@ func (c *Core) appendFetched(batches []Batch) error {
 	return nil
 }
 
-// append puts batches at the log's end, whoever made them.
-func (c *Core) append(batches ...Batch) {
-	if len(batches) == 0 {
-		return
-	}
-	starts := c.log.epochs
-	control := false
-	for _, b := range batches {
-		if b.BaseOffset != c.log.end {
-			c.broken("append at offset %d", b.BaseOffset)
-		}
-		if n := len(starts); n == 0 || starts[n-1].Epoch != b.Epoch {
-			// Epochs that have no record make way, newer ones too.
-			starts = append(startsBelow(starts, b.BaseOffset), EpochStart{b.Epoch, b.BaseOffset})
-		}
-		c.log.end = b.LastOffset + 1
-		if b.Control != nil {
-			control = true
-			c.history.add(b)
-		}
-	}
-	if !slices.Equal(starts, c.log.epochs) {
-		c.setEpochs(starts)
-	}
-	c.emit(AppendLog{batches, c.log.end, c.log.generation})
-	if control {
-		c.announceVoters()
-	}
-}
-
 // followHighWatermark takes in the leader's high watermark, which it doesn't know in the beginning of its epoch.
 func (c *Core) followHighWatermark(theirs Offset) {
 	if theirs < 0 {
@@ -291,43 +251,4 @@ func (c *Core) followHighWatermark(theirs Offset) {
 		return
 	}
 	c.setHighWatermark(hw)
-}
-
-func (c *Core) setHighWatermark(hw Offset) {
-	if hw < c.hw || hw > c.log.end {
-		c.broken("high watermark %d", hw)
-	}
-	if hw == c.hw {
-		return
-	}
-	if s := c.log.latestSnapshot(); c.hw == Unknown && s != nil {
-		c.emit(LoadSnapshot{s.ID})
-	}
-	c.hw = hw
-	c.emit(Committed{hw})
-}
-
-func (c *Core) handleSynced(in Synced) {
-	if in.Generation != c.log.generation {
-		return // of appends that were cut
-	}
-	if in.EndOffset > c.log.end {
-		c.broken("synced up to %d", in.EndOffset)
-	}
-	c.log.synced = max(c.log.synced, in.EndOffset)
-	if l, ok := c.role.(*leader); ok {
-		l.advance(c)
-	}
-}
-
-// announceVoters tells the layer above of the latest set if it is another one, and the leader counts by it.
-func (c *Core) announceVoters() {
-	now := VotersChanged{c.history.version(), c.voters()}
-	if now.KRaftVersion != c.announcedVoters.KRaftVersion || !slices.EqualFunc(now.Voters, c.announcedVoters.Voters, sameVoter) {
-		c.announcedVoters = now
-		c.emit(now)
-	}
-	if l, ok := c.role.(*leader); ok {
-		l.votersChanged(c)
-	}
 }

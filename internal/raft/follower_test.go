@@ -9,7 +9,7 @@ func data(base, last Offset, epoch Epoch) Batch {
 	return Batch{BaseOffset: base, LastOffset: last, Epoch: epoch, Bytes: []byte("x")}
 }
 
-// TestFetched has what a follower does with the answer to a Fetch (kraft.md 8.3). Its log ends at 10 with epoch 2, it is in epoch 3 and knows that
+// TestFetched has what a follower does with the answer to a Fetch (KIP-595). Its log ends at 10 with epoch 2, it is in epoch 3 and knows that
 // 5 are committed.
 func TestFetched(t *testing.T) {
 	four := Batch{BaseOffset: 10, LastOffset: 13, Epoch: 3, Control: make([]ControlRecord, 2), Bytes: []byte("x")}
@@ -144,7 +144,7 @@ func TestTruncationOrder(t *testing.T) {
 	}
 }
 
-// A follower whose leader's host refuses stands early, once (DESIGN.md 6).
+// A follower whose leader's host refuses stands early, once.
 func TestRefused(t *testing.T) {
 	fail := func(l *lone, reason SendFailure) { l.step(SendFailed{l.sentFetch(), reason}) }
 	t.Run("a broken connection is made anew at once, once", func(t *testing.T) {
@@ -245,7 +245,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// Elections: the ends of Prospective and Candidate (kraft.md 7.4).
+// Elections: the ends of Prospective and Candidate (KIP-595, KIP-996).
 func TestElection(t *testing.T) {
 	for _, test := range []struct {
 		reason string
@@ -300,5 +300,25 @@ func TestVoteIsRepeated(t *testing.T) {
 	}
 	if l.after(1); l.sentVote(2) == 0 {
 		t.Error("not again")
+	}
+}
+
+// Voters whose record is cut are the voters no more.
+func TestVotersAreTruncated(t *testing.T) {
+	l := newLone(t, dynamic(3))
+	l.core.recovered.QuorumState = QuorumState{Version: 1, Epoch: 3, LeaderID: 2, Voted: noReplica}
+	l.step(Tick{})
+	two := []Voter{testVoter(1), testVoter(2)}
+	l.step(Answered{l.sentFetch(), &FetchResponse{LeaderView: view(3, 2), HighWatermark: Unknown, Batches: []Batch{
+		{BaseOffset: 0, LastOffset: 0, Epoch: 1, Control: []ControlRecord{LeaderChange{}}},
+		{BaseOffset: 1, LastOffset: 1, Epoch: 1, Control: []ControlRecord{Voters{two}}},
+	}}})
+	if v, ok := effect[VotersChanged](l); !ok || len(v.Voters) != 2 || l.core.Status().VotersOffset != 1 {
+		t.Fatalf("%v", l.effects)
+	}
+	l.step(Synced{2, 0})
+	l.step(Answered{l.sentFetch(), &FetchResponse{LeaderView: view(3, 2), HighWatermark: Unknown, Diverging: &EpochEnd{1, 1}}})
+	if v, ok := effect[VotersChanged](l); !ok || len(v.Voters) != 3 || l.core.Status().VotersOffset != Unknown {
+		t.Fatalf("%v", l.effects)
 	}
 }

@@ -2,7 +2,7 @@ package raft
 
 import "testing"
 
-// TestUpdateRequest has what a follower tells the leader of itself, and when (kraft.md 11.5, 11.6).
+// TestUpdateRequest has what a follower tells the leader of itself, and when (KIP-853).
 func TestUpdateRequest(t *testing.T) {
 	joins := func(cfg *Config, r *Recovered) {
 		dynamic(3)(cfg, r)

@@ -1,9 +1,9 @@
 package raft
 
 import (
+	"bytes"
+	"cmp"
 	"slices"
-
-	"github.com/google/uuid"
 )
 
 // observerMemoryMillis is how long a leader remembers an observer that doesn't fetch.
@@ -99,7 +99,7 @@ func (l *leader) poll(c *Core) {
 	if l.checkBy <= c.now {
 		if l.fetchersNeeded(c) > 0 {
 			c.notice("too few voters have fetched from the leader of epoch %d in %d ms: it resigns", c.state.epoch, c.checkQuorumMillis())
-			l.resign(c)
+			c.toResigned(l)
 			return
 		}
 		l.restartCheck(c)
@@ -119,8 +119,6 @@ func (l *leader) deadline(c *Core) Millis {
 	}
 	return at
 }
-
-func (l *leader) resign(c *Core) { c.toResigned(l) }
 
 // leave answers what waits: this node leads no more.
 func (l *leader) leave(c *Core) {
@@ -276,7 +274,7 @@ func (l *leader) advance(c *Core) {
 	l.commitChange(c)
 	if _, offset := c.history.latest(); !c.isVoter() && offset < hw {
 		// It led on to commit its own removal.
-		l.resign(c)
+		c.toResigned(l)
 	}
 }
 
@@ -290,10 +288,5 @@ func (l *leader) reportedHW(c *Core) Offset {
 }
 
 func compareKeys(a, b ReplicaKey) int {
-	if a.NodeID != b.NodeID {
-		return int(a.NodeID) - int(b.NodeID)
-	}
-	return slices.Compare(uuidBytes(a.DirectoryID), uuidBytes(b.DirectoryID))
+	return cmp.Or(cmp.Compare(a.NodeID, b.NodeID), bytes.Compare(a.DirectoryID[:], b.DirectoryID[:]))
 }
-
-func uuidBytes(id uuid.UUID) []byte { return id[:] }

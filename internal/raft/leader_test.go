@@ -11,7 +11,7 @@ func fetch(id NodeID, offset Offset) *FetchRequest {
 	return &FetchRequest{Replica: ReplicaKey{id, dirID(id, 1)}, MaxWaitMillis: 500, MaxBytes: 1000, Epoch: 3, FetchOffset: offset, LastFetchedEpoch: 3, HighWatermark: NoHighWatermark}
 }
 
-// TestFetchChecks has the checks of a Fetch, as a real 4.4.0 leader answered (traces/probes.txt). The log is 0-10 and its LeaderChange.
+// TestFetchChecks has the checks of a Fetch, as a real 4.4.0 leader answered. The log is 0-10 and its LeaderChange.
 func TestFetchChecks(t *testing.T) {
 	other := "other"
 	for _, test := range []struct {
@@ -56,7 +56,7 @@ func TestFetchChecks(t *testing.T) {
 	}
 }
 
-// A Fetch that has nothing to bring waits (kraft.md 8.2).
+// A Fetch that has nothing to bring waits (KIP-595).
 func TestDelayedFetch(t *testing.T) {
 	waiting := func() *lone {
 		l := inRole(t, "leader")
@@ -117,7 +117,7 @@ func TestDelayedFetch(t *testing.T) {
 	})
 }
 
-// TestCommit: what is needed for the high watermark to move (kraft.md 8.4; DESIGN.md 6).
+// TestCommit: what is needed for the high watermark to move (KIP-595).
 func TestCommit(t *testing.T) {
 	l := inRole(t, "leader")
 	check := func(reason string, want Offset) {
@@ -152,7 +152,7 @@ func TestCommit(t *testing.T) {
 	check("it never goes back", 12)
 }
 
-// The leader is heard by enough voters, or resigns (kraft.md 10.3).
+// The leader is heard by enough voters, or resigns (KIP-595).
 func TestCheckQuorum(t *testing.T) {
 	l := inRole(t, "leader")
 	l.after(2999)
@@ -231,7 +231,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// DescribeQuorum has the ends and times of all (kraft.md 10.5).
+// DescribeQuorum has the ends and times of all (KIP-595).
 func TestDescribeQuorum(t *testing.T) {
 	l := inRole(t, "leader")
 	l.syncAll()

@@ -159,7 +159,7 @@ type fetchPlace struct {
 // valid tells that the follower's log is a prefix of this one.
 func (p fetchPlace) valid() bool { return p.snapshot == nil && p.diverging == nil }
 
-// place compares a follower's log, which ends at offset with a record of epoch, with this one (kraft.md 8.2).
+// place compares a follower's log, which ends at offset with a record of epoch, with this one (KIP-595).
 func (l *logState) place(offset Offset, epoch Epoch) fetchPlace {
 	latest := l.latestSnapshot()
 	if offset == 0 && latest != nil && latest.ID != zeroSnapshot {

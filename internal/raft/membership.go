@@ -20,7 +20,7 @@ type voterChange struct {
 	early  bool      // answered when appended, not when committed
 }
 
-// checkChange is what all changes of the voters need (kraft.md 11.3, 11.4, 11.5).
+// checkChange is what all changes of the voters need (KIP-853).
 //
 // Two sets in a row differ by one voter, so each majority of one meets each majority of the other; with two changes under way
 // that would fail. 1. Sets {1,2,3}, then {1,2,3,4}, then {1,2,3,4,5}, the last two uncommitted. 2. Nodes 1 and 2 are a majority of the
@@ -185,7 +185,7 @@ func (l *leader) endChange(c *Core, code Code, message string) {
 	}
 }
 
-// handleUpdateVoter takes in the endpoints and the range of a voter (kraft.md 11.5).
+// handleUpdateVoter takes in the endpoints and the range of a voter (KIP-853).
 func (c *Core) handleUpdateVoter(in Received, r *UpdateVoterRequest) {
 	code := c.updateVoter(r)
 	out := &UpdateVoterResponse{Code: code}
@@ -228,7 +228,7 @@ func (c *Core) updateVoter(r *UpdateVoterRequest) Code {
 	return NoError
 }
 
-// handleUpgrade raises kraft.version (kraft.md 11.7).
+// handleUpgrade raises kraft.version (KIP-853).
 func (c *Core) handleUpgrade(in Received, r *UpgradeRequest) {
 	code, message := c.upgrade(r)
 	c.reply(in, &UpgradeResponse{code, message})

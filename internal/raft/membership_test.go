@@ -33,7 +33,7 @@ func addRequest(id NodeID) *AddVoterRequest {
 	return &AddVoterRequest{Voter: ReplicaKey{id, dirID(id, 1)}, Endpoints: []Endpoint{testEndpoint(id)}, AckWhenCommitted: true}
 }
 
-// TestAddVoterChecks has the checks before the new voter is asked, in their order (kraft.md 11.3).
+// TestAddVoterChecks has the checks before the new voter is asked, in their order (KIP-853).
 func TestAddVoterChecks(t *testing.T) {
 	other := "other"
 	for _, test := range []struct {
@@ -205,7 +205,7 @@ func updateRequest(id NodeID) *UpdateVoterRequest {
 	return &UpdateVoterRequest{Epoch: 1, Voter: ReplicaKey{id, dirID(id, 1)}, Endpoints: []Endpoint{testEndpoint(id)}, MaxKRaftVersion: 1}
 }
 
-// TestUpdateVoter has the checks of UpdateRaftVoter in their order (kraft.md 11.5; traces/probes.txt).
+// TestUpdateVoter has the checks of UpdateRaftVoter in their order (KIP-853).
 func TestUpdateVoter(t *testing.T) {
 	other := "other"
 	for _, test := range []struct {
@@ -242,7 +242,7 @@ func TestUpdateVoter(t *testing.T) {
 	}
 }
 
-// TestUpgrade: kraft.version 0 to 1 needs to hear from each voter in the leader's epoch (kraft.md 11.7).
+// TestUpgrade: kraft.version 0 to 1 needs to hear from each voter in the leader's epoch (KIP-853).
 func TestUpgrade(t *testing.T) {
 	l := inRole(t, "leader")
 	upgrade := func(version int16, validate bool) Code {
@@ -309,7 +309,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// A leader whose set comes from the zero checkpoint, or has it at other endpoints, writes the set with its first batch (kraft.md 3.4).
+// A leader whose set comes from the zero checkpoint, or has it at other endpoints, writes the set with its first batch (KIP-595).
 func TestFirstBatch(t *testing.T) {
 	voters := func(n NodeID) (list []Voter) {
 		for id := NodeID(1); id <= n; id++ {

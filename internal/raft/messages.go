@@ -25,7 +25,7 @@ const (
 )
 
 // Request is a request of a raft API, or of the layer above: one of the types below. They are named and filled as Kafka's
-// schemas, without the topic (the driver checks it: kraft.md 4) and the fields that say nothing. A field
+// schemas, without the topic (the driver checks it: KIP-595) and the fields that say nothing. A field
 // that the sender's version doesn't have is at its zero value, or at what is said here.
 type Request interface{ request() }
 

@@ -209,7 +209,7 @@ func (c *Core) topLevel(o outgoing, code Code) bool {
 	return false
 }
 
-// partition deals with the error and the view of the leader that all raft answers have (kraft.md 4.2). It reports whether the
+// partition deals with the error and the view of the leader that all raft answers have (KIP-595). It reports whether the
 // answer counts: it has no error and is of this epoch. Otherwise the destination is left alone for a moment, unless
 // the role has changed.
 func (c *Core) partition(o outgoing, code Code, view LeaderView) bool {

@@ -2,7 +2,7 @@ package raft
 
 import "testing"
 
-// TestResponses has what an answer does by its error and its view of the leader (kraft.md 4.2). The node is in epoch 3.
+// TestResponses has what an answer does by its error and its view of the leader (KIP-595). The node is in epoch 3.
 func TestResponses(t *testing.T) {
 	for _, test := range []struct {
 		reason string
@@ -139,7 +139,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// BeginQuorumEpoch and EndQuorumEpoch (kraft.md 4.1, 10.2, 10.4).
+// BeginQuorumEpoch and EndQuorumEpoch (KIP-595).
 func TestBeginAndEnd(t *testing.T) {
 	other := "other"
 	endpoints := []Endpoint{testEndpoint(3), {"OTHER", "n3", 9094}}

@@ -11,7 +11,7 @@ func (c *Core) handleShutdown() {
 	c.shutdownBy = c.now + shutdownMillis
 	switch r := c.role.(type) {
 	case *leader:
-		r.resign(c)
+		c.toResigned(r)
 	case *prospective, *candidate:
 		c.toUnattached(c.state.epoch, c.state.leaderID)
 	}

@@ -57,7 +57,7 @@ func (c *Core) handleFetchSnapshotResponse(o outgoing, q *FetchSnapshotRequest, 
 	f, _ := c.role.(*follower)
 	if !c.topLevel(o, r.Code) {
 		if f != nil && r.Code == UnknownServerError {
-			// Kafka 4.4.0 sends this in place of any error of the partition (kraft.md 9.3): begin again with a Fetch.
+			// Kafka 4.4.0 sends this in place of any error of the partition: begin again with a Fetch.
 			f.drop(c)
 		}
 		return
@@ -142,7 +142,7 @@ func (c *Core) resetLog(s Snapshot) {
 	c.setHighWatermark(s.ID.EndOffset)
 }
 
-// handleFetchSnapshot serves bytes of a snapshot (kraft.md 9.3). Errors of the partition go out as what they are.
+// handleFetchSnapshot serves bytes of a snapshot (KIP-630). Errors of the partition go out as what they are.
 func (c *Core) handleFetchSnapshot(in Received, r *FetchSnapshotRequest) {
 	if !c.ourCluster(r.ClusterID) {
 		c.reply(in, &FetchSnapshotResponse{Code: InconsistentClusterID})
@@ -195,7 +195,7 @@ func (c *Core) handleSnapshotCreated(s Snapshot) {
 	c.history.trim(s.ID.EndOffset)
 }
 
-// handleClean drops the oldest snapshot, and the log up to the next one, when they are too large or too old (kraft.md 9.5).
+// handleClean drops the oldest snapshot, and the log up to the next one, when they are too large or too old (KIP-630).
 func (c *Core) handleClean(in Clean) {
 	if len(c.log.snapshots) < 2 {
 		return

@@ -26,7 +26,7 @@ func chunk(position int64, bytes int) *FetchSnapshotResponse {
 	return &FetchSnapshotResponse{LeaderView: view(3, 2), SnapshotID: SnapshotID{20, 3}, SizeBytes: 1500, Position: position, Bytes: make([]byte, bytes)}
 }
 
-// TestDownload has what ends a download, and what doesn't (kraft.md 9.3).
+// TestDownload has what ends a download, and what doesn't (KIP-630).
 func TestDownload(t *testing.T) {
 	for _, test := range []struct {
 		reason  string
@@ -147,7 +147,7 @@ func TestOwnSnapshotIsOffered(t *testing.T) {
 	}
 }
 
-// TestServeSnapshot has the answers of a leader (kraft.md 9.3): errors go out as what they are.
+// TestServeSnapshot has the answers of a leader (KIP-630): errors go out as what they are.
 func TestServeSnapshot(t *testing.T) {
 	other := "other"
 	for _, test := range []struct {
@@ -181,7 +181,7 @@ func TestServeSnapshot(t *testing.T) {
 	}
 }
 
-// TestSnapshotHeader has what snapshots there may be (kraft.md 9.4).
+// TestSnapshotHeader has what snapshots there may be (KIP-630).
 func TestSnapshotHeader(t *testing.T) {
 	l := dynamicLeader(t)
 	l.ask(&AppendRequest{Batch{BaseOffset: 3, LastOffset: 9, Epoch: 1, Bytes: []byte("x")}})
@@ -223,7 +223,7 @@ func TestSnapshotHeader(t *testing.T) {
 	}
 }
 
-// TestClean has what retention drops (kraft.md 9.5).
+// TestClean has what retention drops (KIP-630).
 func TestClean(t *testing.T) {
 	day := int64(24 * 3600 * 1000)
 	for _, test := range []struct {

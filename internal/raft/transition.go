@@ -25,6 +25,7 @@ type role interface {
 //
 //	from          in the same epoch                               with a higher one
 //	Unattached    Follower (the leader is found)                  Unattached, Follower
+//	              Unattached (its id is known, no address)
 //	              Prospective (election timer)
 //	Prospective   Follower (leader found, or the old one again)   Unattached, Follower
 //	              Unattached (rejected or timed out)              Candidate (pre-vote won: epoch + 1)

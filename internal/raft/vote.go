@@ -9,7 +9,7 @@ func (c *Core) vote(key ReplicaKey) {
 	c.writeQuorumState()
 }
 
-// handleVote answers Vote and pre-vote (kraft.md 7.2, 7.3; KIP-996).
+// handleVote answers Vote and pre-vote (KIP-595, KIP-996).
 func (c *Core) handleVote(in Received, r *VoteRequest) {
 	if !c.ourCluster(r.ClusterID) {
 		c.reply(in, &VoteResponse{Code: InconsistentClusterID})
@@ -82,7 +82,7 @@ func (c *Core) grants(key ReplicaKey, upToDate bool) bool {
 	return c.state.leaderID == None && upToDate
 }
 
-// checkVoterOnly is the check of Vote, BeginQuorumEpoch and EndQuorumEpoch (kraft.md 4.1).
+// checkVoterOnly is the check of Vote, BeginQuorumEpoch and EndQuorumEpoch (KIP-595).
 func (c *Core) checkVoterOnly(epoch Epoch, sender NodeID) Code {
 	switch {
 	case epoch < c.state.epoch:

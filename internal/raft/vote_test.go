@@ -8,7 +8,7 @@ import (
 
 func effectName(e Effect) string { return strings.TrimPrefix(fmt.Sprintf("%T", e), "raft.") }
 
-// TestVote has what each role does with a request that passes all checks (kraft.md 7.3). A second answer of the same
+// TestVote has what each role does with a request that passes all checks (KIP-595, KIP-996). A second answer of the same
 // vote is the same.
 func TestVote(t *testing.T) {
 	for _, test := range []struct {
@@ -78,7 +78,7 @@ func TestVoteAgain(t *testing.T) {
 	}
 }
 
-// TestVoteChecks has the checks before, in their order, as a real 4.4.0 leader answered (traces/probes.txt).
+// TestVoteChecks has the checks before, in their order, as a real 4.4.0 leader answered.
 func TestVoteChecks(t *testing.T) {
 	other, empty, ours := "other", "", "C"
 	good := func() *VoteRequest {
@@ -158,4 +158,20 @@ func (l *lone) sentVote(to NodeID) RequestID {
 		}
 	}
 	return 0
+}
+
+// Answers name the leader's address on the listener that was asked.
+func TestListener(t *testing.T) {
+	l := newLone(t, func(cfg *Config, r *Recovered) {
+		cfg.Listeners = append(cfg.Listeners, Endpoint{"OTHER", "n1", 9094})
+		cfg.StaticVoters = cfg.StaticVoters[:1]
+	})
+	l.step(Tick{})
+	for listener, port := range map[string]uint16{"": 9093, "CONTROLLER": 9093, "other": 9094, "THIRD": 0} {
+		l.nextID++
+		l.step(Received{ID: l.nextID, Listener: listener, Request: &VoteRequest{Voter: noReplica, ReplicaEpoch: 1, Replica: ReplicaKey{NodeID: 2}}})
+		if r := l.answerTo(l.nextID).(*VoteResponse); r.Endpoint.Port != port {
+			t.Errorf("%q: %+v", listener, r.Endpoint)
+		}
+	}
 }
