@@ -96,6 +96,10 @@ func (m *machine) config() raft.Config {
 	c.BootstrapServers = w.bootstrapServers
 	c.FetchMaxBytes, c.SnapshotMaxBytes = w.fetchMaxBytes, w.snapshotMaxBytes
 	c.RetentionBytes = w.retentionBytes
+	if w.quick {
+		c.FetchTimeoutMillis, c.RequestTimeoutMillis = 800, 800 // a Fetch waits 500 at the leader
+		c.ElectionTimeoutMillis, c.ElectionBackoffMaxMillis = 100, 100
+	}
 	c.Random = rand.New(rand.NewPCG(w.random.Uint64(), 0))
 	return c
 }

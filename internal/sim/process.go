@@ -264,15 +264,12 @@ func (p *process) carrying(e raft.Effect) raft.Effect {
 
 func (p *process) carried(e raft.Effect) {
 	d := p.directory
-	switch e.(type) {
+	switch e := e.(type) {
 	case raft.WriteQuorumState, raft.WriteEpochStarts, raft.TruncateLog, raft.ResetLog:
-		if p.w.faulty(p.w.scenario.barrierFaults) {
-			// It ends when the step has been carried out, and comes back while the others still talk of it.
-			power := p.w.chance(0.5)
-			p.after(0, func() {
-				p.machine.crash(power)
-				p.w.after(p.w.micros(300*millisecond), p.machine.start)
-			})
+		p.mayEnd()
+	case raft.Reply:
+		if r, ok := e.Response.(*raft.VoteResponse); ok && r.VoteGranted {
+			p.mayEnd()
 		}
 	}
 	switch e := e.(type) {
@@ -292,6 +289,18 @@ func (p *process) carried(e raft.Effect) {
 		return
 	}
 	d.unsure = nil
+}
+
+// mayEnd lets the process crash at a delicate place, when the step has been carried out, and come back while the others still
+// talk of it.
+func (p *process) mayEnd() {
+	if p.w.faulty(p.w.scenario.barrierFaults) {
+		power := p.w.chance(0.5)
+		p.after(0, func() {
+			p.machine.crash(power)
+			p.w.after(p.w.micros(300*millisecond), p.machine.start)
+		})
+	}
 }
 
 func (p *process) stepped() {

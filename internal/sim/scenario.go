@@ -13,6 +13,7 @@ type scenario struct {
 	voters        []int   // one of these numbers
 	observers     int     // at most
 	static        float64 // how many clusters begin with kraft.version 0
+	quick         float64 // how many have short timeouts: more elections, more of them split
 	autoJoin      float64 // how many controllers join by themselves
 	appendEvery   micros
 	snapshotEvery int    // batches; 0: never
@@ -40,10 +41,12 @@ var scenarios = []*scenario{
 		s.voters = []int{3, 5}
 		s.appendEvery = 40 * millisecond
 	}),
-	base("election", fault{1500 * millisecond, kill}, fault{2 * second, partition}).with(func(s *scenario) {
-		s.voters = []int{3, 5}
+	base("election", fault{500 * millisecond, killLeader}, fault{2 * second, partition}).with(func(s *scenario) {
+		s.voters = []int{3, 5, 5}
+		s.quick = 1
 		s.barrierFaults = 0.1
 		s.loss = 0.06
+		s.faultsUntil = 15 * second
 	}),
 	base("churn", fault{600 * millisecond, changeVoters}, fault{1200 * millisecond, partition}, fault{4 * second, losePower}).with(dynamic).with(func(s *scenario) {
 		s.voters = []int{2, 3, 4}
@@ -96,6 +99,7 @@ func base(name string, faults ...fault) *scenario {
 		voters:      []int{1, 3, 3, 3, 5},
 		observers:   1,
 		static:      0.4,
+		quick:       0.3,
 		appendEvery: 150 * millisecond,
 		faultsUntil: 25 * second,
 		faults:      faults,
@@ -201,6 +205,14 @@ func refuse(w *world) {
 		reset(w)
 		w.network.refusing[v.index] = true
 		w.after(w.micros(second), func() { w.network.refusing[v.index] = false })
+	}
+}
+
+// killLeader is a short one.
+func killLeader(w *world) {
+	if p := w.leader(); p != nil {
+		p.machine.crash(w.chance(0.5))
+		w.after(w.micros(second/2), p.machine.start)
 	}
 }
 

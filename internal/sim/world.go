@@ -73,6 +73,7 @@ type world struct {
 	retentionBytes   int64
 	logConfig        raftlog.Config
 	slowDisks        bool
+	quick            bool // short timeouts
 
 	faulting   bool // faults are made
 	ops        int64
@@ -185,6 +186,7 @@ func (w *world) build() {
 	w.retentionBytes = pick(w, []int64{1, 4000})
 	w.logConfig = raftlog.Config{SegmentBytes: int64(pick(w, []int{400, 3000, 1 << 30})), SegmentMillis: 1 << 40}
 	w.slowDisks = w.chance(0.3)
+	w.quick = w.chance(s.quick)
 	w.network = newNetwork(w, voters+observers)
 	w.network.delay = pick(w, []micros{200, millisecond, 5 * millisecond, 30 * millisecond})
 	clusterID := ""
