@@ -118,16 +118,18 @@ type (
 	// Tick is the passing of time. The first Step of a core starts it, whatever the input is; let it be a Tick.
 	Tick struct{}
 
-	// Synced says that all appends of a Generation below EndOffset have reached the disk. EndOffset and Generation are
-	// those of the last AppendLog that the fsync covers. After TruncateLog or ResetLog, the appends before it count no more.
+	// Synced says that all appends of a Generation below EndOffset have reached the disk. EndOffset and
+	// Generation are those of the last AppendLog that the fsync covers. After TruncateLog or ResetLog, the
+	// appends before it count no more.
 	Synced struct {
 		EndOffset  Offset
 		Generation uint64
 	}
 
-	// Received is a request: from a peer, a tool, or this node's own layers above (AppendRequest, UpgradeRequest).
-	// Listener is where it came in, "" is the default one: answers name the leader's address on it. The answer is a Reply
-	// effect, at once or later; there is exactly one, except for Fetches that the Core forgets when it dies.
+	// Received is a request: from a peer, a tool, or this node's own layers above (AppendRequest,
+	// UpgradeRequest). Listener is where it came in, "" is the default one: answers name the leader's address
+	// on it. The answer is a Reply effect, at once or later; there is exactly one, except for Fetches that the
+	// Core forgets when it dies.
 	Received struct {
 		ID       RequestID
 		Listener string
@@ -229,9 +231,9 @@ type (
 	// DropSnapshotChunks gives a download up.
 	DropSnapshotChunks struct{ ID SnapshotID }
 
-	// Send sends a request. Answered or SendFailed comes back; the core counts TimeoutMillis itself too. A role that ends forgets
-	// its requests: a Send to a destination where an older one is under way takes its place, and the older one's answer may be
-	// handed in or not.
+	// Send sends a request. Answered or SendFailed comes back; the core counts TimeoutMillis itself too. A role
+	// that ends forgets its requests: a Send to a destination where an older one is under way takes its place,
+	// and the older one's answer may be handed in or not.
 	Send struct {
 		ID            RequestID
 		To            Destination
@@ -246,9 +248,10 @@ type (
 		Response Response
 	}
 
-	// LeaderChanged tells the layer above of a new leader or epoch. LeaderID None: none known. A node that leads is ready to
-	// write once the layer above has applied all below StartOffset+1 and the high watermark has passed StartOffset,
-	// where its epoch's LeaderChange record is. StartOffset is Unknown for other leaders.
+	// LeaderChanged tells the layer above of a new leader or epoch. LeaderID None: none known. A node that
+	// leads is ready to write once the layer above has applied all below StartOffset+1 and the high watermark
+	// has passed StartOffset, where its epoch's LeaderChange record is. StartOffset is Unknown for other
+	// leaders.
 	LeaderChanged struct {
 		Epoch       Epoch
 		LeaderID    NodeID
@@ -259,9 +262,9 @@ type (
 	// Committed tells that the log below HighWatermark is committed. It only grows.
 	Committed struct{ HighWatermark Offset }
 
-	// LoadSnapshot tells the layer above to load a snapshot: the newest one when the high watermark becomes known for
-	// the first time, and each one that was fetched. The zero snapshot is the bootstrap: only the leader of an empty log uses its
-	// records. What follows comes from the log, from ID.EndOffset on.
+	// LoadSnapshot tells the layer above to load a snapshot: the newest one when the high watermark becomes
+	// known for the first time, and each one that was fetched. The zero snapshot is the bootstrap: only the
+	// leader of an empty log uses its records. What follows comes from the log, from ID.EndOffset on.
 	LoadSnapshot struct{ ID SnapshotID }
 
 	// VotersChanged tells that the latest voter set is another one, committed or not.

@@ -64,11 +64,13 @@ func (t *tally) granting() []NodeID {
 	return ids
 }
 
-// highWatermark returns the end of what a majority has on disk: the n/2-th largest of the voters' n ends (from 0), because n/2+1
-// of them are at least there. ends is sorted by it. Unknown if there are no voters or too many ends are Unknown.
+// highWatermark returns the end of what a majority has on disk: the n/2-th largest of the voters' n ends (from
+// 0), because n/2+1 of them are at least there. ends is sorted by it. Unknown if there are no voters or too
+// many ends are Unknown.
 //
-// It counts for a leader only if it is above the start of its epoch: an entry of an older epoch that is on a majority can
-// still be overwritten by a leader that never saw it (Raft 5.4.2), until one of this epoch above it is there too.
+// It counts for a leader only if it is above the start of its epoch: an entry of an older epoch that is on a
+// majority can still be overwritten by a leader that never saw it (Raft 5.4.2), until one of this epoch above
+// it is there too.
 func highWatermark(ends []Offset) Offset {
 	if len(ends) == 0 {
 		return Unknown
@@ -85,8 +87,9 @@ func fetchersNeeded(voters int, leaderIsVoter bool) int {
 	return majority(voters)
 }
 
-// successorDelay is how long a follower waits after the leader resigned before it tries to succeed it: 0 for the first of
-// the list, then doubling steps up to longest, and longest for who isn't in the list (position < 0). n is the list's length.
+// successorDelay is how long a follower waits after the leader resigned before it tries to succeed it: 0 for
+// the first of the list, then doubling steps up to longest, and longest for who isn't in the list (position <
+// 0). n is the list's length.
 func successorDelay(position, n int, longest Millis) Millis {
 	switch {
 	case position == 0:

@@ -29,8 +29,8 @@ func TestHighWatermark(t *testing.T) {
 	})
 }
 
-// A round of votes by definition: won when more than half of the voters granted, lost when that cannot come any more, whatever
-// the rest answers.
+// A round of votes by definition: won when more than half of the voters granted, lost when that cannot come any
+// more, whatever the rest answers.
 func TestTally(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 7).Draw(t, "voters")

@@ -2,8 +2,8 @@ package raft
 
 import "testing"
 
-// BenchmarkReplicate is the way of a batch through three voters: append, two Fetch answers, three fsyncs, two acknowledgements, the
-// commit and its news. It counts all steps of all three cores.
+// BenchmarkReplicate is the way of a batch through three voters: append, two Fetch answers, three fsyncs, two
+// acknowledgements, the commit and its news. It counts all steps of all three cores.
 func BenchmarkReplicate(b *testing.B) {
 	cl := newCluster(b.Fatalf)
 	var nodes []*Core

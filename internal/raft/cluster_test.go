@@ -8,8 +8,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// cluster is nodes of the real core in one goroutine, with disks and a network of values. Tests decide when time passes and
-// what is delivered. All that happens is written to trace. After each step the invariants of check are checked.
+// cluster is nodes of the real core in one goroutine, with disks and a network of values. Tests decide when
+// time passes and what is delivered. All that happens is written to trace. After each step the invariants of
+// check are checked.
 type cluster struct {
 	now     Millis
 	nodes   []*testNode
@@ -126,7 +127,8 @@ func (cl *cluster) start(n *testNode) {
 	cl.step(n, Tick{})
 }
 
-// crash ends a node's process and takes what was not synced, as a loss of power does. Peers find their connections broken.
+// crash ends a node's process and takes what was not synced, as a loss of power does. Peers find their
+// connections broken.
 func (cl *cluster) crash(n *testNode) {
 	cl.say("%d: crashes", n.id)
 	n.core = nil

@@ -162,7 +162,8 @@ func DecodeBatch(data []byte) (Batch, error) {
 	return out, nil
 }
 
-// DecodeBatches splits the records of a Fetch response. What a leader cut off at the end, a part of a batch, is left out.
+// DecodeBatches splits the records of a Fetch response. What a leader cut off at the end, a part of a batch, is
+// left out.
 func DecodeBatches(data []byte) ([]Batch, error) {
 	var batches []Batch
 	for len(data) > 0 {

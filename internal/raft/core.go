@@ -7,10 +7,11 @@
 //	network      Received, Answered, SendFailed             Send, Reply
 //	layer above  AppendRequest, SnapshotCreated, Resign     LeaderChanged, Committed, LoadSnapshot
 //
-// Replication is pulled: followers fetch from the leader, and the offset from which one fetches acknowledges all before it.
-// What distinguishes it from textbook Raft: observers fetch without a vote; a pre-vote goes before each election;
-// a leader that a majority doesn't fetch from resigns; voter sets stand in the log, with the directory id of each
-// voter under kraft.version 1, so that a wiped disk is no voter; under kraft.version 0 the configuration names them by id.
+// Replication is pulled: followers fetch from the leader, and the offset from which one fetches acknowledges
+// all before it. What distinguishes it from textbook Raft: observers fetch without a vote; a pre-vote goes
+// before each election; a leader that a majority doesn't fetch from resigns; voter sets stand in the log, with
+// the directory id of each voter under kraft.version 1, so that a wiped disk is no voter; under kraft.version 0
+// the configuration names them by id.
 //
 // What is safe rests on a few rules. They are proved where the code keeps them:
 //   - a vote is on disk before its answer leaves (vote.go), and an epoch never goes back (transition.go);
@@ -23,7 +24,8 @@
 // One role or concern a file: transition.go makes all changes of role; unattached.go, election.go (Prospective,
 // Candidate), follower.go, leader.go and resigned.go are the roles with their timers; the others handle requests.
 //
-// Not here: bytes of batches and snapshots, frames and versions of the wire, retries of connections, metadata records.
+// Not here: bytes of batches and snapshots, frames and versions of the wire, retries of connections, metadata
+// records.
 package raft
 
 import (
@@ -60,7 +62,8 @@ type Core struct {
 // never is the time of a timer that doesn't run.
 const never Millis = 1<<63 - 1
 
-// New returns the core of a node with what recovery found on its disk. What is wrong with it becomes a Fatal of the first Step.
+// New returns the core of a node with what recovery found on its disk. What is wrong with it becomes a Fatal of
+// the first Step.
 func New(cfg Config, r Recovered) *Core {
 	return &Core{
 		cfg:        cfg,
@@ -73,9 +76,9 @@ func New(cfg Config, r Recovered) *Core {
 	}
 }
 
-// Step applies one input at time now (milliseconds, monotonic) and returns its effects. The driver carries them out
-// front to back. The slice is valid until the next Step. Equal configuration, recovery, randomness and inputs give equal
-// effects.
+// Step applies one input at time now (milliseconds, monotonic) and returns its effects. The driver carries them
+// out front to back. The slice is valid until the next Step. Equal configuration, recovery, randomness and
+// inputs give equal effects.
 func (c *Core) Step(now Millis, in Input) []Effect {
 	clear(c.effects) // lets go of what they refer to
 	c.effects = c.effects[:0]
@@ -94,8 +97,8 @@ func (c *Core) Step(now Millis, in Input) []Effect {
 	return c.effects
 }
 
-// poll lets the role act until there is nothing left to do at this time. Each role that is entered has a timer that ends
-// later than now or stays for another reason, so this ends.
+// poll lets the role act until there is nothing left to do at this time. Each role that is entered has a timer
+// that ends later than now or stays for another reason, so this ends.
 func (c *Core) poll() {
 	for _, o := range c.out.expire(c.now) {
 		c.sendFailed(o, TimedOut)
@@ -208,9 +211,9 @@ func (c *Core) start(r Recovered) {
 
 	q := r.QuorumState
 	if last := c.log.lastEpoch(); q.Epoch < last {
-		// The file is older than the log or missing: it was deleted, since a new epoch is written before the epoch's first
-		// append. The vote in the log's epoch is forgotten with it, and that is safe: who asks for one in that epoch has an older
-		// last record than we have (7.2), and is refused as not up to date.
+		// The file is older than the log or missing: it was deleted, since a new epoch is written before the
+		// epoch's first append. The vote in the log's epoch is forgotten with it, and that is safe: who asks
+		// for one in that epoch has an older last record than we have, and is refused as not up to date.
 		q = QuorumState{Epoch: last, LeaderID: None, Voted: noReplica}
 	}
 	ours := q.Voted.NodeID == c.cfg.NodeID && (q.Voted.DirectoryID == uuid.Nil || q.Voted.DirectoryID == c.cfg.DirectoryID)
@@ -264,24 +267,26 @@ func (c *Core) ownVoter() Voter {
 	return Voter{c.ownKey(), c.cfg.Listeners, c.cfg.MinKRaftVersion, c.cfg.MaxKRaftVersion}
 }
 
-// electable tells that votes for this node count for something: it is a voter, or was one before a set that may never commit.
+// electable tells that votes for this node count for something: it is a voter, or was one before a set that may
+// never commit.
 //
-// Unlike Kafka, where a node that isn't in the latest set of its log never stands. 1. Of voters 1 and 2, the leader 1
-// appends its own removal, and resigns before node 2 has it. 2. Node 2 needs the vote of node 1, which refuses: its log is newer.
-// 3. Only node 1 can be elected, by the vote of node 2; it leads until its removal is committed (Ongaro's thesis, 4.2.2).
+// Unlike Kafka, where a node that isn't in the latest set of its log never stands. 1. Of voters 1 and 2, the
+// leader 1 appends its own removal, and resigns before node 2 has it. 2. Node 2 needs the vote of node 1, which
+// refuses: its log is newer. 3. Only node 1 can be elected, by the vote of node 2; it leads until its removal
+// is committed (Ongaro's thesis, 4.2.2).
 func (c *Core) electable() bool {
 	_, offset := c.history.latest()
 	return c.isVoter() || (offset >= c.committed() && voterOf(c.history.previous(), c.ownKey()) != nil)
 }
 
-// mayStand tells that the node may ask for votes now. Not while a snapshot is being installed: the log that the votes would be
-// for is about to be another one.
+// mayStand tells that the node may ask for votes now. Not while a snapshot is being installed: the log that the
+// votes would be for is about to be another one.
 func (c *Core) mayStand() bool {
 	return c.electable() && c.installing == SnapshotID{} && c.shutdownBy == never
 }
 
-// electionTimeout returns the end of an election timeout that begins now, uniform in [t, 2t). It is at least 1 ms, so that
-// no setting makes a role end at the instant of its begin.
+// electionTimeout returns the end of an election timeout that begins now, uniform in [t, 2t). It is at least 1
+// ms, so that no setting makes a role end at the instant of its begin.
 func (c *Core) electionTimeout() Millis {
 	t := max(1, c.cfg.ElectionTimeoutMillis)
 	return c.now + t + Millis(c.cfg.Random.Int64N(int64(t)))

@@ -21,8 +21,8 @@ type lone struct {
 	nextID  RequestID
 }
 
-// newLone returns node 1 of three static voters in epoch 3, not started yet. Its log has epoch 1 from 0 and epoch 2 from 5, and ends
-// at 10.
+// newLone returns node 1 of three static voters in epoch 3, not started yet. Its log has epoch 1 from 0 and
+// epoch 2 from 5, and ends at 10.
 func newLone(t *testing.T, change func(*Config, *Recovered)) *lone {
 	cl := newCluster(t.Fatalf)
 	n := cl.addNode(1, 3, nil, false)
@@ -281,7 +281,8 @@ func TestWritesComeFirst(t *testing.T) {
 	}
 }
 
-// TestImports: nothing of the outside can be reached from the core. Chance comes by Config, time by Step, bytes by the codec.
+// TestImports: nothing of the outside can be reached from the core. Chance comes by Config, time by Step, bytes
+// by the codec.
 func TestImports(t *testing.T) {
 	allowed := []string{"bytes", "cmp", "errors", "fmt", "slices", "strings", "github.com/google/uuid", "kstorage/internal/kafkaid", "kstorage/internal/record"}
 	files, err := os.ReadDir(".")

@@ -1,7 +1,7 @@
 package raft
 
-// checkLeaderOnly is the check of Fetch, FetchSnapshot and UpdateRaftVoter (KIP-595). A higher epoch changes nothing here.
-// Kafka's BROKER_NOT_AVAILABLE of a leader that shuts down has no place: it resigns first.
+// checkLeaderOnly is the check of Fetch, FetchSnapshot and UpdateRaftVoter (KIP-595). A higher epoch changes
+// nothing here. Kafka's BROKER_NOT_AVAILABLE of a leader that shuts down has no place: it resigns first.
 func (c *Core) checkLeaderOnly(epoch Epoch) Code {
 	switch {
 	case epoch < c.state.epoch:

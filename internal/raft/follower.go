@@ -1,10 +1,9 @@
 package raft
 
-import (
-	"fmt"
-)
+import "fmt"
 
-// refusedJitterMillis spreads the early pre-votes of followers that lost their leader in the same instant: 0 to 20 ms.
+// refusedJitterMillis spreads the early pre-votes of followers that lost their leader in the same instant: 0 to
+// 20 ms.
 const refusedJitterMillis = 20
 
 // fetchWaitMillis is how long a leader may keep a Fetch that has nothing to tell.
@@ -15,9 +14,9 @@ type follower struct {
 	fetchBy Millis // a voter stands for election if no Fetch succeeds until then
 	fetched bool   // a Fetch from this leader has succeeded
 
-	// Unlike Kafka, which waits for the fetch timer: when the leader's process is gone its host refuses connections, and
-	// that can be known in a millisecond. A pre-vote, once, after a jitter, finds out whether the others see it too.
-	// It raises no epoch, so a living leader keeps its own whatever becomes of it.
+	// Unlike Kafka, which waits for the fetch timer: when the leader's process is gone its host refuses
+	// connections, and that can be known in a millisecond. A pre-vote, once, after a jitter, finds out whether
+	// the others see it too. It raises no epoch, so a living leader keeps its own whatever becomes of it.
 	reconnecting bool   // the connection broke, and was made anew at once
 	refused      bool   // it was refused since the last success
 	earlyAt      Millis // the jitter's end; never: no early pre-vote is due
@@ -90,9 +89,10 @@ func (f *follower) leave(c *Core) {
 	}
 }
 
-// mayFetch tells that a Fetch may be sent. Its offset acknowledges everything before it, and the leader commits by it: so all
-// that this node has appended must be on its disk. 1. It fetches from its end. 2. The leader counts it, and commits.
-// 3. Both lose power. Were its end not durable, the entry could be gone from a majority.
+// mayFetch tells that a Fetch may be sent. Its offset acknowledges everything before it, and the leader commits
+// by it: so all that this node has appended must be on its disk. 1. It fetches from its end. 2. The leader
+// counts it, and commits. 3. Both lose power. Were its end not durable, the entry could be gone from a
+// majority.
 func (c *Core) mayFetch() bool {
 	return c.log.synced == c.log.end && c.installing == SnapshotID{} && !c.out.fetching()
 }
@@ -167,8 +167,8 @@ func (c *Core) handleFetchResponse(o outgoing, r *FetchResponse) {
 	}
 	f.succeeded(c)
 	if f.download != nil && o.to != c.state.leaderID {
-		// The leader has answered as a bootstrap server; the bytes come over its own connection, which is not ready yet. Without a
-		// pause the same question would get the same answer until it is.
+		// The leader has answered as a bootstrap server; the bytes come over its own connection, which is not
+		// ready yet. Without a pause the same question would get the same answer until it is.
 		c.backOff(o.to)
 	}
 }
@@ -188,8 +188,8 @@ func (c *Core) truncate(theirs EpochEnd) error {
 	if end == c.log.end && len(starts) == len(c.log.epochs) {
 		return fmt.Errorf("epoch %d ends at offset %d, and there is nothing to cut", theirs.Epoch, theirs.EndOffset)
 	}
-	// The epoch starts first. 1. Records of epoch 3 are cut. 2. A crash before its entry went. 3. The log would stand for election
-	// as one of epoch 3, and win over logs of epoch 2 that have more.
+	// The epoch starts first. 1. Records of epoch 3 are cut. 2. A crash before its entry went. 3. The log would
+	// stand for election as one of epoch 3, and win over logs of epoch 2 that have more.
 	c.setEpochs(starts)
 	if end < c.log.end {
 		c.log.end = end
@@ -202,11 +202,12 @@ func (c *Core) truncate(theirs EpochEnd) error {
 	return nil
 }
 
-// appendFetched appends what the leader sent, up to the first batch of a later epoch than this node is in: there the leader is
-// another one, and this node has not decided to follow it.
+// appendFetched appends what the leader sent, up to the first batch of a later epoch than this node is in:
+// there the leader is another one, and this node has not decided to follow it.
 func (c *Core) appendFetched(batches []Batch) error {
-	// An epoch that this node led without a record doesn't count. 1. It is elected with an empty log, writes the epoch's start and
-	// crashes. 2. Another leader has records of an older epoch at offset 0, where it cannot tell of a divergence. 3. They have to be taken.
+	// An epoch that this node led without a record doesn't count. 1. It is elected with an empty log, writes
+	// the epoch's start and crashes. 2. Another leader has records of an older epoch at offset 0, where it
+	// cannot tell of a divergence. 3. They have to be taken.
 	end, epoch := c.log.end, c.log.recordEpoch()
 	version := c.history.version()
 	for i, b := range batches {

@@ -9,8 +9,8 @@ func data(base, last Offset, epoch Epoch) Batch {
 	return Batch{BaseOffset: base, LastOffset: last, Epoch: epoch, Bytes: []byte("x")}
 }
 
-// TestFetched has what a follower does with the answer to a Fetch (KIP-595). Its log ends at 10 with epoch 2, it is in epoch 3 and knows that
-// 5 are committed.
+// TestFetched has what a follower does with the answer to a Fetch (KIP-595). Its log ends at 10 with epoch 2,
+// it is in epoch 3 and knows that 5 are committed.
 func TestFetched(t *testing.T) {
 	four := Batch{BaseOffset: 10, LastOffset: 13, Epoch: 3, Control: make([]ControlRecord, 2), Bytes: []byte("x")}
 	for _, test := range []struct {

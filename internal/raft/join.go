@@ -3,7 +3,8 @@ package raft
 // updatePeriod is how often a follower looks whether it has to tell the leader something of itself.
 func (c *Core) updatePeriod() Millis { return max(1, c.cfg.FetchTimeoutMillis) }
 
-// updateRequest returns what this node has to ask of the leader about its own place in the voter set, nil for nothing.
+// updateRequest returns what this node has to ask of the leader about its own place in the voter set, nil for
+// nothing.
 func (c *Core) updateRequest(f *follower) Request {
 	version := c.history.version()
 	if entry := voterOf(c.voters(), c.ownKey()); entry != nil {

@@ -51,8 +51,8 @@ func (c *Core) toLeader(granting []NodeID) {
 		beginAt:    c.now,
 	}
 	c.become(l, quorumState{epoch: c.state.epoch, leaderID: c.cfg.NodeID, voted: noReplica})
-	// The epoch's start is on disk before its first append. 1. Operators delete quorum-state. 2. What tells this node after a crash
-	// that its epoch has been led is this entry, or a record that reached the disk.
+	// The epoch's start is on disk before its first append. 1. Operators delete quorum-state. 2. What tells
+	// this node after a crash that its epoch has been led is this entry, or a record that reached the disk.
 	c.setEpochs(append(startsBelow(c.log.epochs, c.log.end), EpochStart{c.state.epoch, c.log.end}))
 	records := []ControlRecord{LeaderChange{c.cfg.NodeID, nodeIDs(c.voters()), granting}}
 	if version := c.history.version(); version > 0 {
@@ -137,8 +137,8 @@ func (l *leader) replica(key ReplicaKey) *replica {
 	return &l.replicas[i]
 }
 
-// votersChanged makes the latest set the one that is counted by. A new voter that has fetched as an observer keeps its end: that
-// was under the same key, so it is the same disk.
+// votersChanged makes the latest set the one that is counted by. A new voter that has fetched as an observer
+// keeps its end: that was under the same key, so it is the same disk.
 func (l *leader) votersChanged(c *Core) {
 	for _, v := range c.otherVoters() {
 		l.replica(v.Key)
@@ -250,8 +250,9 @@ func (c *Core) handleBeginQuorumEpochResponse(o outgoing, r *BeginQuorumEpochRes
 
 // advance moves the high watermark to what a majority has on disk, and does what waits for it.
 //
-// Unlike Kafka, where the leader counts its log's end: this node counts itself only up to its own fsync. With one voter, or with
-// followers that are ahead of the leader's disk, the difference is an acknowledged record that a power loss takes away.
+// Unlike Kafka, where the leader counts its log's end: this node counts itself only up to its own fsync. With
+// one voter, or with followers that are ahead of the leader's disk, the difference is an acknowledged record
+// that a power loss takes away.
 func (l *leader) advance(c *Core) {
 	voters := c.voters()
 	ends := make([]Offset, 0, len(voters))
@@ -278,8 +279,8 @@ func (l *leader) advance(c *Core) {
 	}
 }
 
-// reportedHW is what a leader tells of the high watermark: nothing before it has committed in its epoch, since what it
-// knew as a follower may be less than what its followers know.
+// reportedHW is what a leader tells of the high watermark: nothing before it has committed in its epoch, since
+// what it knew as a follower may be less than what its followers know.
 func (l *leader) reportedHW(c *Core) Offset {
 	if !l.hwKnown {
 		return Unknown

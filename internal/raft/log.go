@@ -51,8 +51,8 @@ func compareSnapshots(a, b SnapshotID) int {
 	return cmp.Or(cmp.Compare(a.EndOffset, b.EndOffset), cmp.Compare(a.Epoch, b.Epoch))
 }
 
-// startsFrom returns the epoch starts of a log that starts at start: those of epochs that end at or before it go, and the one
-// that covers it begins there.
+// startsFrom returns the epoch starts of a log that starts at start: those of epochs that end at or before it
+// go, and the one that covers it begins there.
 func startsFrom(epochs []EpochStart, start Offset) []EpochStart {
 	epochs = slices.Clone(epochs)
 	for len(epochs) > 1 && epochs[1].Start <= start {
@@ -64,7 +64,8 @@ func startsFrom(epochs []EpochStart, start Offset) []EpochStart {
 	return epochs
 }
 
-// startsBelow returns the epoch starts of a log that is cut at end. One that begins at the cut goes too: it has no record.
+// startsBelow returns the epoch starts of a log that is cut at end. One that begins at the cut goes too: it has
+// no record.
 func startsBelow(epochs []EpochStart, end Offset) []EpochStart {
 	n := len(epochs)
 	for n > 0 && epochs[n-1].Start >= end {
@@ -130,8 +131,9 @@ func (l *logState) snapshot(id SnapshotID) *Snapshot {
 	return &l.snapshots[i]
 }
 
-// epochEnd returns the largest epoch that is not above epoch, and where it ends. For an epoch that is older than all that the
-// log knows this is the epoch itself, ending where the log's first epoch starts; for one that is newer, the log's last.
+// epochEnd returns the largest epoch that is not above epoch, and where it ends. For an epoch that is older
+// than all that the log knows this is the epoch itself, ending where the log's first epoch starts; for one that
+// is newer, the log's last.
 func (l *logState) epochEnd(epoch Epoch) EpochEnd {
 	// i is the first epoch above the one that is asked for.
 	i, _ := slices.BinarySearchFunc(l.epochs, epoch, func(e EpochStart, epoch Epoch) int {
@@ -150,7 +152,8 @@ func (l *logState) epochEnd(epoch Epoch) EpochEnd {
 	}
 }
 
-// fetchPlace is what a leader makes of the place from which a follower wants to fetch: exactly one of the fields counts.
+// fetchPlace is what a leader makes of the place from which a follower wants to fetch: exactly one of the
+// fields counts.
 type fetchPlace struct {
 	snapshot  *SnapshotID // fetch this first
 	diverging *EpochEnd   // your epoch ends here: truncate
@@ -181,8 +184,9 @@ func (l *logState) place(offset Offset, epoch Epoch) fetchPlace {
 	return fetchPlace{}
 }
 
-// truncationPoint is where a follower cuts its log when the leader says that the epoch of its last record ends at theirs.
-// It never lies above the end of what both logs have in common with certainty, and the next Fetch goes on from there.
+// truncationPoint is where a follower cuts its log when the leader says that the epoch of its last record ends
+// at theirs. It never lies above the end of what both logs have in common with certainty, and the next Fetch
+// goes on from there.
 func (l *logState) truncationPoint(theirs EpochEnd) Offset {
 	if theirs.Epoch == 0 {
 		return min(theirs.EndOffset, l.end)
@@ -210,8 +214,8 @@ func (l *logState) epochAt(offset Offset) (Epoch, bool) {
 	return 0, false
 }
 
-// upToDate reports whether a candidate's log, by the epoch of its last record and its end, has all that this one has committed:
-// it is at least as new (Raft 5.4.1).
+// upToDate reports whether a candidate's log, by the epoch of its last record and its end, has all that this
+// one has committed: it is at least as new (Raft 5.4.1).
 func (l *logState) upToDate(lastEpoch Epoch, end Offset) bool {
 	return compareLogs(lastEpoch, end, l.lastEpoch(), l.end) >= 0
 }

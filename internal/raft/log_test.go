@@ -32,8 +32,9 @@ func drawLog(t *rapid.T, name string) slowLog {
 	return l
 }
 
-// branch returns a log that has the first records of l and then others, as two logs of one cluster do: an epoch has one leader, so
-// what has the same offset and epoch is the same record, and other epochs than l's begin in it, odd ones.
+// branch returns a log that has the first records of l and then others, as two logs of one cluster do: an epoch
+// has one leader, so what has the same offset and epoch is the same record, and other epochs than l's begin in
+// it, odd ones.
 func branch(t *rapid.T, l slowLog) slowLog {
 	keep := rapid.IntRange(0, len(l)).Draw(t, "common")
 	out := slices.Clone(l[:keep])

@@ -22,10 +22,11 @@ type voterChange struct {
 
 // checkChange is what all changes of the voters need (KIP-853).
 //
-// Two sets in a row differ by one voter, so each majority of one meets each majority of the other; with two changes under way
-// that would fail. 1. Sets {1,2,3}, then {1,2,3,4}, then {1,2,3,4,5}, the last two uncommitted. 2. Nodes 1 and 2 are a majority of the
-// first, 3, 4 and 5 of the last. 3. Both elect a leader. So the latest set has to be committed first; and that is only known to a
-// leader that has committed in its own epoch: before, an older leader's set may still win over its own.
+// Two sets in a row differ by one voter, so each majority of one meets each majority of the other; with two
+// changes under way that would fail. 1. Sets {1,2,3}, then {1,2,3,4}, then {1,2,3,4,5}, the last two
+// uncommitted. 2. Nodes 1 and 2 are a majority of the first, 3, 4 and 5 of the last. 3. Both elect a leader. So
+// the latest set has to be committed first; and that is only known to a leader that has committed in its own
+// epoch: before, an older leader's set may still win over its own.
 func (c *Core) checkChange(l *leader) (Code, string) {
 	_, offset := c.history.latest()
 	switch {

@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// dynamicLeader is node 1, the leader of epoch 1 of the dynamic voters 1, 2 and 3, with its epoch committed; node 4 is an observer that has
-// caught up. The log is its three control records.
+// dynamicLeader is node 1, the leader of epoch 1 of the dynamic voters 1, 2 and 3, with its epoch committed;
+// node 4 is an observer that has caught up. The log is its three control records.
 func dynamicLeader(t *testing.T) *lone {
 	l := newLone(t, dynamic(3))
 	l.core.recovered.QuorumState = QuorumState{Version: 1, Epoch: 1, LeaderID: None, Voted: ReplicaKey{1, dirID(1, 1)}}
@@ -309,7 +309,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// A leader whose set comes from the zero checkpoint, or has it at other endpoints, writes the set with its first batch (KIP-595).
+// A leader whose set comes from the zero checkpoint, or has it at other endpoints, writes the set with its
+// first batch (KIP-595).
 func TestFirstBatch(t *testing.T) {
 	voters := func(n NodeID) (list []Voter) {
 		for id := NodeID(1); id <= n; id++ {

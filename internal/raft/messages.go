@@ -24,9 +24,9 @@ const (
 	VoterNotFound           Code = 127
 )
 
-// Request is a request of a raft API, or of the layer above: one of the types below. They are named and filled as Kafka's
-// schemas, without the topic (the driver checks it: KIP-595) and the fields that say nothing. A field
-// that the sender's version doesn't have is at its zero value, or at what is said here.
+// Request is a request of a raft API, or of the layer above: one of the types below. They are named and filled
+// as Kafka's schemas, without the topic (the driver checks it: KIP-595) and the fields that say nothing. A
+// field that the sender's version doesn't have is at its zero value, or at what is said here.
 type Request interface{ request() }
 
 // Response is the answer to a request: one of the types below.
@@ -119,7 +119,8 @@ type (
 		SnapshotID SnapshotID
 		Position   int64
 	}
-	// FetchSnapshotResponse has bytes of a snapshot. In a Reply, Read says how many the driver reads, from Position on.
+	// FetchSnapshotResponse has bytes of a snapshot. In a Reply, Read says how many the driver reads, from
+	// Position on.
 	FetchSnapshotResponse struct {
 		Code      Code
 		Partition Code
@@ -185,16 +186,18 @@ type (
 		Nodes         []Voter // the latest voter set
 	}
 
-	// AppendRequest comes from the layer above: one atomic batch that the leader of Epoch appends at BaseOffset. Its
-	// author has numbered and encoded it for both. Another epoch: NotLeaderOrFollower. Another end of the log (a control batch
-	// slipped in between): InvalidRequest, and NextOffset is where to encode it for. Nothing is appended then.
+	// AppendRequest comes from the layer above: one atomic batch that the leader of Epoch appends at
+	// BaseOffset. Its author has numbered and encoded it for both. Another epoch: NotLeaderOrFollower. Another
+	// end of the log (a control batch slipped in between): InvalidRequest, and NextOffset is where to encode it
+	// for. Nothing is appended then.
 	AppendRequest  struct{ Batch Batch }
 	AppendResponse struct {
 		Code       Code
 		NextOffset Offset // the log's end, after the batch if Code is NoError
 	}
 
-	// UpgradeRequest comes from the layer above: kraft.version to Version (KIP-853). With ValidateOnly nothing is written.
+	// UpgradeRequest comes from the layer above: kraft.version to Version (KIP-853). With ValidateOnly nothing
+	// is written.
 	UpgradeRequest struct {
 		Epoch        Epoch
 		Version      int16

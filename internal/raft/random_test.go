@@ -14,8 +14,9 @@ var (
 	seeds     = flag.Uint64("seeds", 60, "how many seeds TestRandom runs of each kind of cluster")
 )
 
-// TestRandom lets chance decide what happens to a cluster, then heals everything and demands progress. The invariants of
-// cluster.check hold all the time. Disks here don't tear writes; internal/sim has the real log under the same core.
+// TestRandom lets chance decide what happens to a cluster, then heals everything and demands progress. The
+// invariants of cluster.check hold all the time. Disks here don't tear writes; internal/sim has the real log
+// under the same core.
 func TestRandom(t *testing.T) {
 	for _, kind := range []string{"static", "dynamic"} {
 		t.Run(kind, func(t *testing.T) {

@@ -79,6 +79,6 @@ func (c *Core) announceVoters() {
 	}
 }
 
-// committed is the end of what is certainly committed: by the high watermark, and by the newest snapshot, which was made of
-// committed records and outlives a restart, which the high watermark doesn't.
+// committed is the end of what is certainly committed: by the high watermark, and by the newest snapshot, which
+// was made of committed records and outlives a restart, which the high watermark doesn't.
 func (c *Core) committed() Offset { return max(c.hw, c.log.start, c.log.newestSnapshotEnd()) }

@@ -142,8 +142,8 @@ func (c *Core) sendFailed(o outgoing, reason SendFailure) {
 	}
 }
 
-// handleResponse brings an answer to who waits for it. An answer of another API than the request's is a fault of the driver, and
-// counts as one that cannot be read.
+// handleResponse brings an answer to who waits for it. An answer of another API than the request's is a fault
+// of the driver, and counts as one that cannot be read.
 func (c *Core) handleResponse(in Answered) {
 	o, ok := c.out.take(in.ID)
 	if !ok {
@@ -209,9 +209,9 @@ func (c *Core) topLevel(o outgoing, code Code) bool {
 	return false
 }
 
-// partition deals with the error and the view of the leader that all raft answers have (KIP-595). It reports whether the
-// answer counts: it has no error and is of this epoch. Otherwise the destination is left alone for a moment, unless
-// the role has changed.
+// partition deals with the error and the view of the leader that all raft answers have (KIP-595). It reports
+// whether the answer counts: it has no error and is of this epoch. Otherwise the destination is left alone for
+// a moment, unless the role has changed.
 func (c *Core) partition(o outgoing, code Code, view LeaderView) bool {
 	before := c.role
 	ok := c.adopt(o, code, view)

@@ -195,7 +195,8 @@ func (c *Core) handleSnapshotCreated(s Snapshot) {
 	c.history.trim(s.ID.EndOffset)
 }
 
-// handleClean drops the oldest snapshot, and the log up to the next one, when they are too large or too old (KIP-630).
+// handleClean drops the oldest snapshot, and the log up to the next one, when they are too large or too old
+// (KIP-630).
 func (c *Core) handleClean(in Clean) {
 	if len(c.log.snapshots) < 2 {
 		return
@@ -211,8 +212,8 @@ func (c *Core) handleClean(in Clean) {
 		return
 	}
 	start := next.ID.EndOffset
-	// The log's start is where a follower is sent to a snapshot, and where this node starts again: only what is known to be
-	// committed may go below it.
+	// The log's start is where a follower is sent to a snapshot, and where this node starts again: only what is
+	// known to be committed may go below it.
 	if start > c.hw {
 		return
 	}

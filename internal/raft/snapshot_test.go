@@ -126,8 +126,9 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// A leader that crashed before its first append has its epoch in the checkpoint, at the end of a snapshot. The next leader knows no such
-// epoch there, and offers the very snapshot: what is here already is not fetched again.
+// A leader that crashed before its first append has its epoch in the checkpoint, at the end of a snapshot. The
+// next leader knows no such epoch there, and offers the very snapshot: what is here already is not fetched
+// again.
 func TestOwnSnapshotIsOffered(t *testing.T) {
 	l := newLone(t, func(_ *Config, r *Recovered) {
 		r.LogStart, r.LogEnd, r.EpochStarts = 10, 10, []EpochStart{{3, 10}}

@@ -10,8 +10,8 @@ type quorumState struct {
 	voted     ReplicaKey // NodeID None: no vote in this epoch
 }
 
-// role is a node's state in the quorum, with its own timers. poll does what is due, and may change the role. deadline is
-// when it wants to be polled next; what it waits for may come earlier.
+// role is a node's state in the quorum, with its own timers. poll does what is due, and may change the role.
+// deadline is when it wants to be polled next; what it waits for may come earlier.
 type role interface {
 	kind() Role
 	// durable tells that quorum-state is written on entry. It isn't for roles that follow from the role before them.
@@ -97,7 +97,8 @@ func (c *Core) writeQuorumState() {
 		return // a rejected pre-vote ends where it began
 	}
 	c.written = &q
-	// One write will do for what changes twice before anybody else can see it: a higher epoch and the vote in it, say.
+	// One write will do for what changes twice before anybody else can see it: a higher epoch and the vote in
+	// it, say.
 	last := len(c.effects) - 1
 	for last >= 0 && isTold(c.effects[last]) {
 		last--
@@ -157,8 +158,8 @@ func (c *Core) toUnattached(epoch Epoch, leaderID NodeID) {
 	c.become(&unattached{electionAt: c.remainingElection()}, s)
 }
 
-// remainingElection is the end of the election timer for a node that becomes Unattached. What is left of a timer goes on, so
-// that a stream of higher epochs doesn't put elections off for ever.
+// remainingElection is the end of the election timer for a node that becomes Unattached. What is left of a
+// timer goes on, so that a stream of higher epochs doesn't put elections off for ever.
 func (c *Core) remainingElection() Millis {
 	switch r := c.role.(type) {
 	case *unattached:
@@ -242,8 +243,8 @@ func (c *Core) learn(epoch Epoch, leaderID NodeID, endpoints []Endpoint) bool {
 	return true
 }
 
-// learnOwn takes in that this node itself leads an epoch. If it doesn't know, its disk has lost that: it was elected with
-// its own vote. It must not lead again, and not vote for another: the vote that elected it stands.
+// learnOwn takes in that this node itself leads an epoch. If it doesn't know, its disk has lost that: it was
+// elected with its own vote. It must not lead again, and not vote for another: the vote that elected it stands.
 func (c *Core) learnOwn(epoch Epoch) bool {
 	if epoch == c.state.epoch {
 		switch {

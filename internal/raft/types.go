@@ -40,7 +40,8 @@ func (k ReplicaKey) String() string {
 	return fmt.Sprintf("%d:%s", k.NodeID, kafkaid.String(k.DirectoryID))
 }
 
-// SnapshotID names a snapshot: the state of the log up to EndOffset, exclusive; Epoch is that of the record before it.
+// SnapshotID names a snapshot: the state of the log up to EndOffset, exclusive; Epoch is that of the record
+// before it.
 type SnapshotID struct {
 	EndOffset Offset
 	Epoch     Epoch

@@ -2,8 +2,8 @@ package raft
 
 import "github.com/google/uuid"
 
-// vote records a vote in this epoch. It is on disk before any effect behind it: a node that crashed and forgot it could
-// vote twice in one epoch, and so elect two leaders.
+// vote records a vote in this epoch. It is on disk before any effect behind it: a node that crashed and forgot
+// it could vote twice in one epoch, and so elect two leaders.
 func (c *Core) vote(key ReplicaKey) {
 	c.state.voted = key
 	c.writeQuorumState()
@@ -93,7 +93,8 @@ func (c *Core) checkVoterOnly(epoch Epoch, sender NodeID) Code {
 	return NoError
 }
 
-// isOwnKey checks that a request meant this replica: not another node at its address, nor this node before its disk was replaced.
+// isOwnKey checks that a request meant this replica: not another node at its address, nor this node before its
+// disk was replaced.
 func (c *Core) isOwnKey(key ReplicaKey) bool {
 	if key.NodeID < 0 {
 		return true

@@ -8,8 +8,8 @@ import (
 
 func effectName(e Effect) string { return strings.TrimPrefix(fmt.Sprintf("%T", e), "raft.") }
 
-// TestVote has what each role does with a request that passes all checks (KIP-595, KIP-996). A second answer of the same
-// vote is the same.
+// TestVote has what each role does with a request that passes all checks (KIP-595, KIP-996). A second answer of
+// the same vote is the same.
 func TestVote(t *testing.T) {
 	for _, test := range []struct {
 		role                   string

@@ -88,8 +88,9 @@ func without(voters []Voter, id NodeID) []Voter {
 	return slices.DeleteFunc(slices.Clone(voters), func(v Voter) bool { return v.Key.NodeID == id })
 }
 
-// history is the voter sets and kraft.versions of the log by the offsets of their records, committed or not. The latest
-// of each counts at once (KIP-853): a leader needs the new set's majority to commit the very record that brings it.
+// history is the voter sets and kraft.versions of the log by the offsets of their records, committed or not.
+// The latest of each counts at once (KIP-853): a leader needs the new set's majority to commit the very record
+// that brings it.
 type history struct {
 	static   []Voter // controller.quorum.voters, until a voters record is known
 	voters   []votersAt
