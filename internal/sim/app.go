@@ -234,8 +234,9 @@ func (a *app) freeze(state image, id raft.SnapshotID, lastTime int64) {
 	d := &a.p.driver
 	s, err := d.core.SnapshotHeader(id)
 	if t := a.p.w.tamper.snapshot; t != nil {
-		id = t(a.p)
-		s, err = raft.Snapshot{ID: id}, nil
+		if other := t(a.p); other.EndOffset > a.p.highWatermark {
+			id, s, err = other, raft.Snapshot{ID: other}, nil
+		}
 	}
 	if err != nil {
 		return // overtaken by one that was fetched

@@ -8,5 +8,5 @@ type tamper struct {
 	input     func(*process, raft.Input) raft.Input
 	effect    func(*process, raft.Effect) raft.Effect
 	recovered func(*machine, *raft.Recovered)
-	snapshot  func(*process) raft.SnapshotID // which snapshot is made, whatever the core says
+	snapshot  func(*process) raft.SnapshotID // which one is made instead, if it is beyond the high watermark
 }
