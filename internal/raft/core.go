@@ -15,6 +15,7 @@
 //
 // What is safe rests on a few rules. They are proved where the code keeps them:
 //   - a vote is on disk before its answer leaves (vote.go), and an epoch never goes back (transition.go);
+//   - who asks for votes has its whole log on disk (core.go);
 //   - a follower fetches again only when all that it has is durable (follower.go); the leader counts itself only up to
 //     its own fsync (leader.go);
 //   - only an entry of the leader's epoch commits by counting (arithmetic.go);
@@ -280,9 +281,12 @@ func (c *Core) electable() bool {
 }
 
 // mayStand tells that the node may ask for votes now. Not while a snapshot is being installed: the log that the
-// votes would be for is about to be another one.
+// votes would be for is about to be another one. And not with a log that is not durable, because a vote that was
+// granted is granted again without a look at the log: 1. Node 3 has appended a record, not synced it, and asks for
+// votes with it. 2. Node 1 grants, node 3 crashes and loses the record, which nodes 1 and 2 have committed. 3. Node
+// 3 comes back as the candidate that it was, gets the same vote again, and leads without a committed record.
 func (c *Core) mayStand() bool {
-	return c.electable() && c.installing == SnapshotID{} && c.shutdownBy == never
+	return c.electable() && c.log.synced == c.log.end && c.installing == SnapshotID{} && c.shutdownBy == never
 }
 
 // electionTimeout returns the end of an election timeout that begins now, uniform in [t, 2t). It is at least 1

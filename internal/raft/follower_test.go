@@ -107,6 +107,19 @@ func TestAcknowledgement(t *testing.T) {
 	}
 }
 
+// So does an election: the votes are for the log that is named in the request.
+func TestStandsWithDurableLog(t *testing.T) {
+	l := inRole(t, "follower, fetched")
+	l.step(Answered{l.sentFetch(), &FetchResponse{LeaderView: view(3, 2), HighWatermark: 5, Batches: []Batch{data(10, 11, 3)}}})
+	if l.after(10_000); l.core.Status().Role != Follower {
+		t.Fatalf("%v", l.core.Status().Role)
+	}
+	l.step(Synced{12, 0})
+	if l.core.Status().Role != Prospective {
+		t.Fatalf("%v", l.core.Status().Role)
+	}
+}
+
 // A truncation makes the fsyncs of before worthless: they are of other records.
 func TestSyncedOfBefore(t *testing.T) {
 	l := inRole(t, "leader") // appends 10-11, which is not synced

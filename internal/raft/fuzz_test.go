@@ -11,7 +11,7 @@ import (
 //   - the epoch and the high watermark never go back, the epoch not even over a crash;
 //   - at most one vote an epoch, also over a crash, and one leader an epoch, as far as this node says;
 //   - nothing committed is cut; what is committed is in the log;
-//   - a Fetch acknowledges only what is durable;
+//   - a Fetch acknowledges only what is durable, and votes are asked for with what is durable;
 //   - a vote is on disk before its answer leaves, and the own one before others are asked;
 //   - each request is answered at most once;
 //   - the deadline is in the future; nothing comes after the end.
@@ -445,6 +445,9 @@ func (v *victim) checkEffect(e Effect, hw Offset) {
 	case Send:
 		if q, ok := e.Request.(*FetchRequest); ok && (q.FetchOffset != v.disk.end || v.appended != nil) {
 			v.t.Fatalf("a Fetch from %d, and not all is durable", q.FetchOffset)
+		}
+		if q, ok := e.Request.(*VoteRequest); ok && (q.LastOffset != v.disk.end || v.appended != nil) {
+			v.t.Fatalf("asks for votes with a log to %d, and not all is durable", q.LastOffset)
 		}
 		if q, ok := e.Request.(*VoteRequest); ok && !q.PreVote && (v.disk.quorum.Epoch != q.ReplicaEpoch || v.disk.quorum.Voted.NodeID != v.cfg.NodeID) {
 			v.t.Fatalf("asks for a vote before its own is on disk")
