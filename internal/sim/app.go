@@ -87,6 +87,7 @@ func (a *app) check(next image) {
 		a.p.w.fail("%s has the cluster id %q and finds %q", a.p, m.clusterID, next.clusterID)
 	}
 	m.clusterID = next.clusterID
+	a.p.w.did.idsLearned++
 	a.p.driver.input(raft.ClusterIDLearned{ClusterID: next.clusterID})
 }
 
@@ -256,6 +257,7 @@ func (a *app) freeze(state image, id raft.SnapshotID, lastTime int64) {
 		a.p.w.fail("%s makes a snapshot up to offset %d, above its high watermark %d", a.p, id.EndOffset, a.p.highWatermark)
 	}
 	a.p.w.check.snapshot(a.p, id, state)
+	a.p.w.did.snapshots++
 	d.input(raft.SnapshotCreated{Snapshot: s})
 }
 

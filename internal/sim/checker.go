@@ -187,6 +187,7 @@ func (c *checker) ledAppend(p *process, in raft.Batch, b batch) {
 	d := p.directory
 	for _, r := range in.Control {
 		if _, ok := r.(raft.LeaderChange); ok {
+			c.w.did.leaders++
 			c.leads(p, in.Epoch, p.machine.id)
 			if end := c.committedEnd(); !d.has(c.committed) {
 				c.w.fail("leader completeness: %s begins epoch %d and lacks committed batches below offset %d", p, in.Epoch, end)
@@ -363,6 +364,11 @@ func (c *checker) highWatermark(p *process, end raft.Offset, leads bool, epoch r
 		if b.voters != nil {
 			if n := changed(c.voters, b.voters); c.voters != nil && n > 1 {
 				c.w.fail("%d voters change at once, from %v to %v", n, keys(c.voters), keys(b.voters))
+			}
+			if c.voters == nil && c.w.static {
+				c.w.did.upgrades++
+			} else if changed(c.voters, b.voters) > 0 {
+				c.w.did.voterChanges++
 			}
 			c.voters = b.voters
 		}

@@ -153,6 +153,7 @@ func (m *machine) start() {
 	p.driver = driver{core: raft.New(m.config(), recovered), log: log, host: p}
 	p.app.p = p
 	m.process = p
+	w.did.restarts++
 	w.logf("%s starts: %v", p, m.directory)
 	p.driver.input(raft.Tick{})
 	p.every(w.scenario.cleanEvery, func() {

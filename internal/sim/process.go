@@ -209,7 +209,7 @@ func (p *process) stopped(err error) {
 		p.machine.crash(p.w.intN(4) > 0)
 		p.w.after(p.w.micros(5*second), p.machine.start)
 	case errors.Is(err, syscall.EIO):
-		p.w.diskErrors++
+		p.w.did.diskErrors++
 		p.machine.crash(p.w.intN(2) == 0)
 		p.w.after(p.w.micros(5*second), p.machine.start)
 	default:
@@ -223,7 +223,7 @@ func (p *process) before(in raft.Input) raft.Input {
 	}
 	p.w.trace.number(uint64(p.machine.id))
 	p.w.trace.add(in)
-	p.w.steps++
+	p.w.did.steps++
 	if p.w.verbose {
 		p.w.logf("%s <- %s", p, show(in))
 	}
@@ -274,16 +274,22 @@ func (p *process) carried(e raft.Effect) {
 	}
 	switch e := e.(type) {
 	case raft.TruncateLog:
+		p.w.did.truncations++
 		d.cut(e.EndOffset)
 	case raft.ResetLog:
+		p.w.did.resets++
 		p.w.check.beginAt(d, e.ID)
 	case raft.WriteQuorumState:
 		d.quorum = e.State
 	case raft.InstallSnapshot:
-		// Only a whole snapshot is there.
 		if in, err := p.app.read(e.ID); err == nil {
 			p.w.check.snapshot(p, e.ID, in)
+		} else {
+			p.w.did.rejected++
 		}
+		return
+	case raft.DeletePrefix:
+		p.w.did.prefixes++
 		return
 	default:
 		return

@@ -74,10 +74,10 @@ var scenarios = []*scenario{
 		s.static = 1
 		s.observers = 2
 	}),
-	base("snapshot", fault{3 * second, partition}, fault{4 * second, losePower}, fault{4 * second, kill}, fault{6 * second, crashDisk}).with(func(s *scenario) {
+	base("snapshot", fault{3 * second, replaceObserver}, fault{3 * second, partition}, fault{4 * second, losePower}, fault{4 * second, kill}, fault{6 * second, crashDisk}).with(func(s *scenario) {
 		s.observers = 2
 		s.snapshotEvery, s.cleanEvery = 6, second
-		s.loss = 0.03
+		s.loss = 0.05
 		s.appendEvery = 60 * millisecond
 	}),
 	base("everything", fault{4 * second, partition}, fault{8 * second, reset}, fault{15 * second, refuse}, fault{5 * second, kill}, fault{5 * second, losePower},
@@ -447,4 +447,17 @@ func stranger(w *world) {
 			w.fail("%s in epoch %d answers %T of another cluster with error %d", m, before.Epoch, request, code)
 		}
 	}}, m.endpoint)
+}
+
+// replaceObserver gives an observer, which nobody is making a voter just now, a new empty disk.
+func replaceObserver(w *world) {
+	for _, m := range w.machines {
+		isVoter := func(v raft.Voter) bool { return v.Key.NodeID == m.id }
+		if m.process != nil && w.now > w.lastChange+10*second && w.chance(0.5) &&
+			!slices.ContainsFunc(w.initialVoters, isVoter) && !slices.ContainsFunc(w.check.voters, isVoter) {
+			w.crash(m, true)
+			w.logf("%s gets a new disk", m)
+			m.replaceDisk()
+		}
+	}
 }

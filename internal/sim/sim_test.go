@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -123,6 +124,22 @@ func TestQueueIsInOrderOfTimeAndArrival(t *testing.T) {
 	}
 	if !slices.IsSorted(got) || len(got) != 1000 {
 		t.Error(got)
+	}
+}
+
+func TestScenariosDoWhatTheyAreFor(t *testing.T) {
+	var did counts
+	for _, s := range scenarios {
+		for seed := range uint64(8) {
+			did.add(run(s, seed, tamper{}, nil).did)
+		}
+	}
+	t.Logf("%+v", did)
+	v := reflect.ValueOf(did)
+	for i := range v.NumField() {
+		if v.Field(i).Int() == 0 {
+			t.Errorf("no %s", v.Type().Field(i).Name)
+		}
 	}
 }
 

@@ -81,9 +81,8 @@ type world struct {
 	opsBefore  int64  // the last append before
 	wellSince  micros // 0: something is missing
 	wellEpoch  raft.Epoch
-	steps      int
 	events     int
-	diskErrors int
+	did        counts
 	lastChange micros // of the voters, by a tool
 	finished   bool
 
@@ -93,10 +92,34 @@ type world struct {
 
 // result is what a run came to.
 type result struct {
-	events, steps int
-	acked         int
-	trace         trace
-	violation     string // "": none
+	events    int
+	trace     trace
+	did       counts
+	violation string // "": none
+}
+
+// counts says what a run has come to do, so that a test can see that the scenarios reach what they are for.
+type counts struct {
+	steps, acked, leaders                        int
+	restarts, diskErrors                         int
+	truncations, resets, snapshots, prefixes     int
+	voterChanges, upgrades, idsLearned, rejected int
+}
+
+func (c *counts) add(o counts) {
+	c.steps += o.steps
+	c.acked += o.acked
+	c.leaders += o.leaders
+	c.restarts += o.restarts
+	c.diskErrors += o.diskErrors
+	c.truncations += o.truncations
+	c.resets += o.resets
+	c.snapshots += o.snapshots
+	c.prefixes += o.prefixes
+	c.voterChanges += o.voterChanges
+	c.upgrades += o.upgrades
+	c.idsLearned += o.idsLearned
+	c.rejected += o.rejected
 }
 
 // violation unwinds a run.
@@ -104,7 +127,7 @@ type violation string
 
 // run makes a run. A log, if not nil, gets a line for everything that happens.
 func run(s *scenario, seed uint64, t tamper, log io.Writer) (r result) {
-	w := &world{scenario: s, random: rand.New(rand.NewPCG(seed, 1)), tamper: t, log: log, verbose: log != nil}
+	w := &world{lastChange: -10 * second, scenario: s, random: rand.New(rand.NewPCG(seed, 1)), tamper: t, log: log, verbose: log != nil}
 	defer func() {
 		switch v := recover().(type) {
 		case nil:
@@ -113,10 +136,7 @@ func run(s *scenario, seed uint64, t tamper, log io.Writer) (r result) {
 		default:
 			r.violation = fmt.Sprintf("panic: %v\n%s", v, debug.Stack())
 		}
-		r.events, r.steps, r.trace = w.events, w.steps, w.trace
-		if w.check != nil {
-			r.acked = len(w.check.acked)
-		}
+		r.events, r.trace, r.did = w.events, w.trace, w.did
 		if r.violation != "" {
 			w.logf("VIOLATION: %s", r.violation)
 		}
@@ -184,7 +204,7 @@ func (w *world) build() {
 	w.fetchMaxBytes = pick(w, []int32{1, 300, 1 << 20})
 	w.snapshotMaxBytes = pick(w, []int32{50, 200, 1 << 20})
 	w.retentionBytes = pick(w, []int64{1, 4000})
-	w.logConfig = raftlog.Config{SegmentBytes: int64(pick(w, []int{400, 3000, 1 << 30})), SegmentMillis: 1 << 40}
+	w.logConfig = raftlog.Config{SegmentBytes: int64(pick(w, []int{400, 3000, 1 << 30})), SegmentMillis: pick(w, []int64{2000, 1 << 40})}
 	w.slowDisks = w.chance(0.3)
 	w.quick = w.chance(s.quick)
 	w.network = newNetwork(w, voters+observers)
@@ -230,7 +250,7 @@ func (w *world) build() {
 	}
 	if s.loss > 0 {
 		w.network.loss, w.network.duplicates = s.loss, s.loss
-		w.network.spikes, w.network.damage = s.loss/3, s.loss/3
+		w.network.spikes, w.network.damage = s.loss/3, s.loss
 	}
 	w.clients()
 	w.faulting = true
@@ -283,6 +303,7 @@ func (w *world) acknowledged(p *process, op int64) {
 	if !ok || offset >= w.check.committedEnd() {
 		w.fail("%s acknowledges append %d, which is not committed", p, op)
 	}
+	w.did.acked++
 	w.check.acked = append(w.check.acked, ack{op, offset})
 }
 
