@@ -13,6 +13,7 @@ import (
 // layers has the packages from the commands down to the disk. A package imports only from the layers behind
 // its own, and within its layer.
 var layers = [][]string{
+	{"internal/sim"},
 	{"cmd/kstorage", "internal/cli"},
 	{"internal/dump"},
 	{"format"},
