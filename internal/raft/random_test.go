@@ -134,7 +134,7 @@ func (cl *cluster) chance(r *rand.Rand, dynamic bool) {
 		if !up {
 			cl.start(n)
 		}
-	case x < 87:
+	case x < 85:
 		if up && n.last.Role == Leader {
 			cl.appendTo(n, 1+r.IntN(3))
 		}
