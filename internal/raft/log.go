@@ -31,7 +31,7 @@ func newLogState(r Recovered) (logState, error) {
 	}
 	l.epochs = startsFrom(r.EpochStarts, l.start)
 	for i, s := range r.Snapshots {
-		if i > 0 && compareSnapshots(r.Snapshots[i-1].ID, s.ID) >= 0 {
+		if i > 0 && r.Snapshots[i-1].ID.Compare(s.ID) >= 0 {
 			return l, fmt.Errorf("the snapshots %v and %v are out of order", r.Snapshots[i-1].ID, s.ID)
 		}
 		if s.ID.EndOffset > l.end {
@@ -45,10 +45,6 @@ func newLogState(r Recovered) (logState, error) {
 		return l, fmt.Errorf("the log starts at offset %d and there is no snapshot", l.start)
 	}
 	return l, nil
-}
-
-func compareSnapshots(a, b SnapshotID) int {
-	return cmp.Or(cmp.Compare(a.EndOffset, b.EndOffset), cmp.Compare(a.Epoch, b.Epoch))
 }
 
 // startsFrom returns the epoch starts of a log that starts at start: those of epochs that end at or before it

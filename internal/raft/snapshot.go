@@ -190,7 +190,7 @@ func (c *Core) handleSnapshotCreated(s Snapshot) {
 		// While it was written, a newer one was fetched.
 		return
 	}
-	i, _ := slices.BinarySearchFunc(c.log.snapshots, s.ID, func(have Snapshot, id SnapshotID) int { return compareSnapshots(have.ID, id) })
+	i, _ := slices.BinarySearchFunc(c.log.snapshots, s.ID, func(have Snapshot, id SnapshotID) int { return have.ID.Compare(id) })
 	c.log.snapshots = slices.Insert(c.log.snapshots, i, s)
 	c.history.trim(s.ID.EndOffset)
 }

@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -45,6 +46,11 @@ func (k ReplicaKey) String() string {
 type SnapshotID struct {
 	EndOffset Offset
 	Epoch     Epoch
+}
+
+// Compare orders snapshots as their files are: by end offset, then by epoch.
+func (id SnapshotID) Compare(other SnapshotID) int {
+	return cmp.Or(cmp.Compare(id.EndOffset, other.EndOffset), cmp.Compare(id.Epoch, other.Epoch))
 }
 
 // EpochStart is an entry of leader-epoch-checkpoint: the epoch began at Start.

@@ -75,7 +75,7 @@ func (l *Log) recoverDir(r *recovery) error {
 		}
 	}
 	slices.Sort(r.segments)
-	slices.SortFunc(l.snapshots, compareSnapshots)
+	slices.SortFunc(l.snapshots, raft.SnapshotID.Compare)
 	return nil
 }
 

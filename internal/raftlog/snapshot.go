@@ -1,7 +1,6 @@
 package raftlog
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -87,7 +86,7 @@ func (w *SnapshotWriter) commit() (raft.Snapshot, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	i, found := slices.BinarySearchFunc(l.snapshots, w.id, compareSnapshots)
+	i, found := slices.BinarySearchFunc(l.snapshots, w.id, raft.SnapshotID.Compare)
 	if !found {
 		l.snapshots = slices.Insert(l.snapshots, i, w.id)
 	}
@@ -97,10 +96,6 @@ func (w *SnapshotWriter) commit() (raft.Snapshot, error) {
 // Abort removes the file.
 func (w *SnapshotWriter) Abort() error {
 	return w.log.fail(errors.Join(w.file.Close(), w.log.fs.Remove(w.temp)))
-}
-
-func compareSnapshots(a, b raft.SnapshotID) int {
-	return cmp.Or(cmp.Compare(a.EndOffset, b.EndOffset), cmp.Compare(a.Epoch, b.Epoch))
 }
 
 // WriteSnapshotChunk carries out a WriteSnapshotChunk. It panics if the chunk does not continue the one before.
