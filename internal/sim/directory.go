@@ -15,6 +15,7 @@ type batch struct {
 	epoch      raft.Epoch
 	chain      trace
 	voters     []raft.Voter // of its voters record
+	by         raft.Epoch   // if it is committed: the epoch of the leader that did it
 }
 
 func (b batch) end() raft.Offset { return b.last + 1 }
@@ -114,7 +115,7 @@ func (d *directory) has(committed []batch) bool {
 	}
 	last := committed[len(committed)-1]
 	if last.end() < d.start {
-		return false // it begins behind all that is committed
+		return true // in the snapshot at which the log begins
 	}
 	chain, ok := d.chainAt(last.end())
 	return ok && chain == last.chain

@@ -24,7 +24,7 @@ type driver struct {
 	host host
 
 	inbox    []raft.Input // first come, first served
-	running  bool         // some step's effects are being carried out
+	running  bool         // some step's effects are being carried out; for ever once the node has stopped
 	syncing  bool
 	appended bool // something that no Sync has covered yet
 }
@@ -76,9 +76,9 @@ func (d *driver) input(in raft.Input) {
 	}
 }
 
-// sync starts a Sync if there is something to sync, and none is on its way.
+// sync starts a Sync if there is something to sync, none is on its way, and the node has not stopped.
 func (d *driver) sync() {
-	if d.appended && !d.syncing {
+	if d.appended && !d.syncing && !d.running {
 		d.syncing, d.appended = true, false
 		d.host.startSync()
 	}

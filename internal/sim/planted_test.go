@@ -178,7 +178,7 @@ func twoChanges() tamper {
 	}}
 }
 
-// A leader takes a change for committed at once: the answers of its followers are made up.
+// A leader makes another change of voters while one is on its way.
 func changesOnTheirWay() tamper {
 	return tamper{effect: func(p *process, e raft.Effect) raft.Effect {
 		a, ok := e.(raft.AppendLog)
@@ -188,7 +188,6 @@ func changesOnTheirWay() tamper {
 		for _, b := range a.Batches {
 			for _, r := range b.Control {
 				if v, ok := r.(raft.Voters); ok && len(b.Control) == 1 && len(v.Voters) > 2 {
-					// The next change follows at once, as if this one were not on its way.
 					next := raft.Batch{BaseOffset: a.EndOffset, LastOffset: a.EndOffset, Epoch: b.Epoch}
 					next.Control = []raft.ControlRecord{raft.Voters{Voters: v.Voters[1:]}}
 					a.Batches = append(slices.Clone(a.Batches), next)
