@@ -489,8 +489,9 @@ func (cl *cluster) check(n *testNode, effects []Effect) {
 	}
 }
 
-// committedLog is what has ever been committed, by whomever: the epoch of each offset.
-type committedLog struct{ epochs []Epoch }
+// committedLog is what has ever been committed, by whomever: the epoch of each offset, and the epoch in which it was
+// first known to be committed.
+type committedLog struct{ epochs, in []Epoch }
 
 func (h *committedLog) commit(n *testNode, hw Offset, effects []Effect) error {
 	for _, b := range logWith(n, effects) {
@@ -502,25 +503,26 @@ func (h *committedLog) commit(n *testNode, hw Offset, effects []Effect) error {
 				}
 			case o == Offset(len(h.epochs)):
 				h.epochs = append(h.epochs, b.Epoch)
+				h.in = append(h.in, n.last.Epoch)
 			}
 		}
 	}
 	return nil
 }
 
-// complete checks that a new leader has all that was committed.
+// complete checks that a new leader has all that was committed in the epochs before its own. One that was paused and
+// wins late need not have what later leaders committed.
 func (h *committedLog) complete(n *testNode, effects []Effect) error {
-	end := n.disk.start
+	has := map[Offset]Epoch{}
 	for _, b := range logWith(n, effects) {
 		for o := b.BaseOffset; o <= b.LastOffset; o++ {
-			if o < Offset(len(h.epochs)) && h.epochs[o] != b.Epoch {
-				return fmt.Errorf("offset %d is of epoch %d, and was committed with epoch %d", o, b.Epoch, h.epochs[o])
-			}
+			has[o] = b.Epoch
 		}
-		end = b.LastOffset + 1
 	}
-	if end < Offset(len(h.epochs)) {
-		return fmt.Errorf("its log ends at %d, and %d was committed", end, len(h.epochs))
+	for o := n.disk.start; o < Offset(len(h.epochs)); o++ {
+		if epoch, ok := has[o]; h.in[o] < n.last.Epoch && (!ok || epoch != h.epochs[o]) {
+			return fmt.Errorf("offset %d was committed with epoch %d, and its log has epoch %d (there: %v)", o, h.epochs[o], epoch, ok)
+		}
 	}
 	return nil
 }
