@@ -27,7 +27,8 @@
 // process may have been killed before it did that. Then:
 //
 //   - A log that is behind its newest snapshot starts anew at it: a crash came between the snapshot's
-//     download and the Reset that follows, or lost unsynced batches that the snapshot covers.
+//     download and the Reset that follows, or lost unsynced batches that the snapshot covers. If leader-epoch-checkpoint
+//     proves that it was longer, it is a *CorruptError, and so is a log without a segment: a voter must not start empty.
 //   - Entries of leader-epoch-checkpoint that the log contradicts go, missing ones come. Should an epoch disappear so that
 //     is above that of quorum-state, it is put there first: a node never falls back to an epoch in which it may have voted.
 //   - Files with the endings .part, .deleted and .tmp go, and snapshots that end below the log's start.

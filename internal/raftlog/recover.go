@@ -238,6 +238,10 @@ func (l *Log) repair(r *recovery) error {
 		return &CorruptError{File: l.active().name, Reason: fmt.Sprintf(
 			"the log begins here with offset %d, and no snapshot has what is in front of it: the newest one ends at %d", r.LogStart, newest.EndOffset)}
 	}
+	if why := r.lost(newest); why != "" {
+		return &CorruptError{File: l.path(epochStartsName), Reason: why + ". Bring its files back. If they are lost, an observer may start without " +
+			"anything in its directory; a voter must first be removed from the quorum, then be formatted anew and added again: without its log it can undo commits"}
+	}
 	reason := r.behind(newest)
 	highest := r.lastEpoch
 	for _, e := range r.epochsFile {
@@ -247,7 +251,9 @@ func (l *Log) repair(r *recovery) error {
 		r.LogStart, r.LogEnd, r.lastEpoch = newest.EndOffset, newest.EndOffset, newest.Epoch
 		r.EpochStarts, r.Control = nil, nil
 	}
-	r.keepEpochStart()
+	if reason == "" {
+		r.keepEpochStart(newest)
+	}
 	if err := l.raiseEpoch(r, highest); err != nil {
 		return err
 	}
@@ -279,6 +285,26 @@ func (l *Log) repair(r *recovery) error {
 	return nil
 }
 
+// lost tells what leader-epoch-checkpoint knows of a log that is gone, "" if that is none. It is no crash that leaves these:
+//
+//  1. No segment, but an entry: who drops all segments (Reset, and a recovery that starts anew) empties the file before.
+//  2. A log that is behind the newest snapshot, but an entry at the snapshot's end or above: when it was written, the log
+//     was durable up to there.
+func (r *recovery) lost(newest raft.SnapshotID) string {
+	if len(r.epochsFile) == 0 {
+		return ""
+	}
+	last := r.epochsFile[len(r.epochsFile)-1]
+	switch {
+	case len(r.segments) == 0:
+		return fmt.Sprintf("epoch %d began at offset %d of the log, and no segment is here", last.Epoch, last.Start)
+	case r.LogEnd < newest.EndOffset && last.Start >= newest.EndOffset:
+		return fmt.Sprintf("epoch %d began at offset %d of the log, which ends at %d now, while the newest snapshot ends at %d",
+			last.Epoch, last.Start, r.LogEnd, newest.EndOffset)
+	}
+	return ""
+}
+
 // behind tells why the log must start anew at its newest snapshot, "" if it need not.
 func (r *recovery) behind(newest raft.SnapshotID) string {
 	switch {
@@ -303,10 +329,11 @@ func (r *recovery) epochAt(offset raft.Offset) (epoch raft.Epoch) {
 	return epoch
 }
 
-// keepEpochStart takes over the last entry of leader-epoch-checkpoint if it is that of a leader that had not appended yet.
-func (r *recovery) keepEpochStart() {
+// keepEpochStart takes over the last entry of leader-epoch-checkpoint if it is that of a leader that had not appended yet. A
+// log that starts anew has none: its leader wrote the entry for another log.
+func (r *recovery) keepEpochStart(newest raft.SnapshotID) {
 	if n := len(r.epochsFile); n > 0 {
-		if last := r.epochsFile[n-1]; last.Start == r.LogEnd && last.Epoch > r.lastEpoch {
+		if last := r.epochsFile[n-1]; last.Start == r.LogEnd && last.Epoch > max(r.lastEpoch, newest.Epoch) {
 			r.EpochStarts = append(r.EpochStarts, last)
 		}
 	}

@@ -70,8 +70,14 @@ func TestRecovery(t *testing.T) {
 			raft.Recovered{LogStart: 10, LogEnd: 10, QuorumState: voted}, 0},
 		{"the crash came before the new segment", nil, []raft.SnapshotID{id(10, 1)}, nil, &voted,
 			raft.Recovered{LogStart: 10, LogEnd: 10, QuorumState: voted}, 0},
-		{"the log was deleted", nil, nil, starts(1, 0, 3, 10), nil,
-			raft.Recovered{QuorumState: raft.QuorumState{Epoch: 3, LeaderID: raft.None, Voted: raft.ReplicaKey{NodeID: raft.None}}}, 2},
+		{"a leader at the snapshot that had not appended", map[raft.Offset][]byte{10: nil}, []raft.SnapshotID{id(10, 1)}, starts(7, 10), &voted,
+			raft.Recovered{LogStart: 10, LogEnd: 10, EpochStarts: starts(7, 10), QuorumState: voted}, 0},
+		{"an entry older than the snapshot behind which the log is empty", map[raft.Offset][]byte{10: nil}, []raft.SnapshotID{id(10, 3)}, starts(2, 10), &voted,
+			raft.Recovered{LogStart: 10, LogEnd: 10, QuorumState: voted}, 1},
+		{"a leader that had not appended downloaded another log's snapshot", map[raft.Offset][]byte{0: log}, []raft.SnapshotID{id(20, 4)}, starts(1, 0, 3, 10, 7, 20), &voted,
+			raft.Recovered{LogStart: 20, LogEnd: 20, QuorumState: raft.QuorumState{Version: 1, Epoch: 7, LeaderID: raft.None, Voted: raft.ReplicaKey{NodeID: raft.None}}}, 3},
+		{"the snapshot is ahead, an epoch began in front of its end", map[raft.Offset][]byte{0: log}, []raft.SnapshotID{id(25, 3)}, starts(1, 0, 3, 10, 4, 24), &voted,
+			raft.Recovered{LogStart: 25, LogEnd: 25, QuorumState: voted}, 2},
 		{"snapshots from before the log", map[raft.Offset][]byte{10: later}, []raft.SnapshotID{id(0, 0), id(4, 1), id(10, 1), id(12, 3)}, starts(3, 10), &voted,
 			raft.Recovered{LogStart: 10, LogEnd: 20, EpochStarts: starts(3, 10), QuorumState: voted}, 0},
 	}
@@ -131,6 +137,56 @@ func TestRecovery(t *testing.T) {
 		}
 		if names := files(t, whole); !slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(strings.Fields(n)[0], segmentSuffix) }) {
 			t.Errorf("%s: files %q", test.why, names)
+		}
+	}
+}
+
+// What no crash leaves: leader-epoch-checkpoint names a part of the log that is gone. A voter that went on without it could
+// undo commits.
+func TestLostLog(t *testing.T) {
+	log := bytesOf(batch(0, 1, 10, 10)) // up to 9
+	start := func(epoch raft.Epoch, offset raft.Offset) raft.EpochStart {
+		return raft.EpochStart{Epoch: epoch, Start: offset}
+	}
+	tests := []struct {
+		why      string
+		log      []byte // nil: no segment
+		snapshot raft.Offset
+		epochs   []raft.EpochStart
+		lost     bool
+	}{
+		{"a new directory", nil, 0, nil, false},
+		{"no segment", nil, 0, []raft.EpochStart{start(1, 0), start(7, 400)}, true},
+		{"no segment of an only epoch", nil, 0, []raft.EpochStart{start(1, 0)}, true},
+		{"no segment, a snapshot covers where the epochs began", nil, 500, []raft.EpochStart{start(1, 0), start(7, 400)}, true},
+		{"no segment, an epoch began behind the snapshot", nil, 300, []raft.EpochStart{start(1, 0), start(7, 400)}, true},
+		{"a reset was interrupted", nil, 300, nil, false},
+		{"behind the snapshot, an epoch began behind its end", log, 300, []raft.EpochStart{start(1, 0), start(7, 400)}, true},
+		{"behind the snapshot, an epoch began at its end", log, 400, []raft.EpochStart{start(1, 0), start(7, 400)}, true},
+		{"behind the snapshot, as a crash during a download leaves it", log, 500, []raft.EpochStart{start(1, 0), start(7, 10)}, false},
+	}
+	for _, test := range tests {
+		d := emptyDir(t)
+		if test.log != nil {
+			put(t, d, firstSegment, test.log)
+		}
+		if test.snapshot > 0 {
+			put(t, d, testDir+"/"+snapshotID(raft.SnapshotID{EndOffset: test.snapshot, Epoch: 1}).String(), snapshotBytes(1, 1))
+		}
+		if test.epochs != nil {
+			put(t, d, testDir+"/"+epochStartsName, AppendEpochStarts(nil, test.epochs))
+		}
+		put(t, d, testDir+"/"+partitionMetadataName, []byte(partitionMetadata))
+		before := files(t, d)
+		for range 2 { // it stays so
+			_, _, err := Open(d, testDir, small)
+			corrupt, ok := errors.AsType[*CorruptError](err)
+			if ok != test.lost || !ok && err != nil || ok && corrupt.File != testDir+"/"+epochStartsName {
+				t.Errorf("%s: %v", test.why, err)
+			}
+			if after := files(t, d); test.lost && !slices.Equal(after, before) {
+				t.Errorf("%s: the files have changed from %q to %q", test.why, before, after)
+			}
 		}
 	}
 }
