@@ -226,7 +226,8 @@ func (c *Core) start(r Recovered) {
 	case q.LeaderID != None && len(c.voterEndpoints(q.LeaderID)) > 0:
 		s.endpoints = c.voterEndpoints(q.LeaderID)
 		c.enter(c.newFollower(), s)
-	case q.LeaderID == None && ours && c.electable():
+	case q.LeaderID == None && ours && c.electable() && q.Epoch > c.log.lastEpoch():
+		// With a record of this epoch, it has been led, and the file is a copy of before.
 		c.enter(&candidate{electionAt: c.electionTimeout(), votes: c.newRound()}, s)
 	default:
 		c.enter(&unattached{electionAt: c.electionTimeout()}, s)

@@ -195,6 +195,7 @@ func TestStart(t *testing.T) {
 		{"a file as old as the log", QuorumState{Epoch: 2, LeaderID: None, Voted: ReplicaKey{NodeID: 3}}, Unattached, 2, None, 3},
 		{"a vote", QuorumState{Epoch: 3, LeaderID: None, Voted: ReplicaKey{NodeID: 3}}, Unattached, 3, None, 3},
 		{"the own vote", QuorumState{Epoch: 3, LeaderID: None, Voted: ReplicaKey{NodeID: 1}}, Candidate, 3, None, 1},
+		{"the own vote, in an epoch of which the log has a record: it has been led", QuorumState{Epoch: 2, LeaderID: None, Voted: own}, Unattached, 2, None, 1},
 		{"the own vote with the directory id", QuorumState{Epoch: 3, LeaderID: None, Voted: own}, Candidate, 3, None, 1},
 		{"the vote of this node before its disk was replaced", QuorumState{Epoch: 3, LeaderID: None, Voted: ReplicaKey{1, dirID(1, 9)}}, Unattached, 3, None, 1},
 		{"it led", QuorumState{Epoch: 3, LeaderID: 1, Voted: noReplica}, Resigned, 3, 1, None},

@@ -25,8 +25,8 @@ func TestResponses(t *testing.T) {
 		{"the leader of this epoch, by an error", "prospective", NotLeaderOrFollower, view(3, 2), Follower, 3, 2, false},
 		{"what is known already", "prospective, leader 2 known", NoError, view(3, 2), Prospective, 3, 2, false},
 		{"another leader of this epoch", "prospective, leader 2 known", NoError, view(3, 3), Prospective, 3, 2, true},
-		{"this node as the leader of this epoch, which it isn't", "candidate", NoError, view(3, 1), Candidate, 3, None, true},
-		{"this node as the leader of a newer epoch: its disk forgot", "candidate", NoError, view(5, 1), Unattached, 5, None, false},
+		{"this node as the leader of this epoch: its disk forgot", "candidate", NoError, view(3, 1), Resigned, 3, 1, false},
+		{"this node as the leader of a newer epoch", "candidate", NoError, view(5, 1), Resigned, 5, 1, false},
 		{"busy", "prospective", BrokerNotAvailable, view(3, None), Prospective, 3, None, false},
 		{"a wrong voter key", "prospective", InvalidVoterKey, view(3, None), Prospective, 3, None, false},
 		{"invalid", "prospective", InvalidRequest, view(3, None), Prospective, 3, None, true},
@@ -40,24 +40,29 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// A node that is told that it led an epoch it forgot must not vote in it: it did, for itself.
+// A node that is told that it led an epoch it forgot must not vote in it: it did, for itself. And not lead it again,
+// also after a crash.
 func TestForgottenEpoch(t *testing.T) {
-	for _, name := range []string{"unattached", "prospective"} {
+	for _, name := range []string{"unattached", "prospective", "candidate"} {
 		for _, epoch := range []Epoch{3, 5} {
 			l := inRole(t, name)
-			l.ask(&EndQuorumEpochRequest{LeaderID: 2, Epoch: 2}) // of the past, and nothing to it
 			if !l.core.learn(epoch, 1, nil) {
 				t.Fatalf("%s: refused", name)
 			}
+			l.step(Tick{})
+			if s := l.core.Status(); s.Role != Resigned || s.Epoch != epoch || s.LeaderID != 1 || l.core.written.LeaderID != 1 {
+				t.Errorf("%s: %v of epoch %d, leader %d, written %v", name, s.Role, s.Epoch, s.LeaderID, l.core.written)
+			}
 			r := l.ask(&VoteRequest{Voter: noReplica, ReplicaEpoch: epoch, Replica: ReplicaKey{3, dirID(3, 1)}, LastEpoch: 2, LastOffset: 10}).(*VoteResponse)
-			if r.VoteGranted || l.core.Status().Voted != l.core.ownKey() {
-				t.Errorf("%s: granted %v, voted %v", name, r.VoteGranted, l.core.Status().Voted)
+			if r.VoteGranted {
+				t.Errorf("%s: granted", name)
 			}
 		}
 	}
-	l := inRole(t, "unattached, voted for 2")
-	if l.core.learn(3, 1, nil) {
-		t.Error("a node that voted for another believes that it led")
+	for _, name := range []string{"unattached, voted for 2", "follower"} {
+		if inRole(t, name).core.learn(3, 1, nil) {
+			t.Errorf("%s: believes that it led", name)
+		}
 	}
 }
 

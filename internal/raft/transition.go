@@ -23,24 +23,29 @@ type role interface {
 // The legal transitions. In a higher epoch a node goes to Unattached or Follower from everywhere, and nobody goes
 // to a lower one. Candidate alone raises its epoch, and so does a Resigned node that leaves it behind.
 //
-//	from          in the same epoch                               with a higher one
-//	Unattached    Follower (the leader is found)                  Unattached, Follower
+// A node that hears that it led an epoch of which its disk has forgotten is Resigned in it.
+//
+//	from          in the same epoch                               with a higher one, besides
+//	Unattached    Follower (the leader is found)
 //	              Unattached (its id is known, no address)
 //	              Prospective (election timer)
-//	Prospective   Follower (leader found, or the old one again)   Unattached, Follower
-//	              Unattached (rejected or timed out)              Candidate (pre-vote won: epoch + 1)
-//	Candidate     Leader (won), Prospective (timer)               Unattached, Follower
+//	              Resigned (it led)
+//	Prospective   Follower (leader found, or the old one again)   Candidate (pre-vote won: epoch + 1)
+//	              Unattached (rejected or timed out)
+//	              Resigned (it led)
+//	Candidate     Leader (won), Prospective (timer)
 //	              Follower, Unattached (another leader is found)
-//	Follower      Prospective (fetch timer, leader refused)       Unattached, Follower
-//	Leader        Resigned                                        Unattached, Follower
-//	Resigned      Prospective (only voter, at its start)          Unattached (election timer: epoch + 1), Follower
+//	              Resigned (it led)
+//	Follower      Prospective (fetch timer, leader refused)
+//	Leader        Resigned
+//	Resigned      Prospective (only voter, at its start)          Unattached (election timer: epoch + 1)
 var legal = map[Role]struct{ same, higher []Role }{
-	Unattached:  {[]Role{Unattached, Follower, Prospective}, []Role{Unattached, Follower}},
-	Prospective: {[]Role{Follower, Unattached}, []Role{Unattached, Follower, Candidate}},
-	Candidate:   {[]Role{Leader, Prospective, Follower, Unattached}, []Role{Unattached, Follower}},
-	Follower:    {[]Role{Prospective}, []Role{Unattached, Follower}},
-	Leader:      {[]Role{Resigned}, []Role{Unattached, Follower}},
-	Resigned:    {[]Role{Prospective}, []Role{Unattached, Follower}},
+	Unattached:  {[]Role{Unattached, Follower, Prospective, Resigned}, []Role{Unattached, Follower, Resigned}},
+	Prospective: {[]Role{Follower, Unattached, Resigned}, []Role{Unattached, Follower, Resigned, Candidate}},
+	Candidate:   {[]Role{Leader, Prospective, Follower, Unattached, Resigned}, []Role{Unattached, Follower, Resigned}},
+	Follower:    {[]Role{Prospective}, []Role{Unattached, Follower, Resigned}},
+	Leader:      {[]Role{Resigned}, []Role{Unattached, Follower, Resigned}},
+	Resigned:    {[]Role{Prospective}, []Role{Unattached, Follower, Resigned}},
 }
 
 // become is the one place where a role changes.
@@ -243,23 +248,22 @@ func (c *Core) learn(epoch Epoch, leaderID NodeID, endpoints []Endpoint) bool {
 	return true
 }
 
-// learnOwn takes in that this node itself leads an epoch. If it doesn't know, its disk has lost that: it was
-// elected with its own vote. It must not lead again, and not vote for another: the vote that elected it stands.
+// learnOwn takes in that this node itself leads an epoch. If it doesn't know, its disk has lost that. It led, and must
+// not lead that epoch again nor vote for another in it: it is Resigned, and its disk says so from here on. A vote for
+// itself would not be enough: 1. It is recorded, and the node crashes. 2. It comes back as a candidate of that epoch,
+// with another log than it led with. 3. Those who voted for it grant again.
 func (c *Core) learnOwn(epoch Epoch) bool {
+	s := quorumState{epoch: epoch, leaderID: c.cfg.NodeID, voted: noReplica}
 	if epoch == c.state.epoch {
 		switch {
 		case c.state.leaderID == c.cfg.NodeID:
 			return true
-		case c.state.leaderID != None || c.role.kind() == Candidate:
-			return false // who follows another, or still asks for votes, cannot have led this epoch
-		case c.state.voted.NodeID == c.cfg.NodeID:
-			return true
-		case c.state.voted.NodeID != None:
-			return false // nor who voted for another
+		case c.state.leaderID != None || (c.state.voted.NodeID != None && c.state.voted.NodeID != c.cfg.NodeID):
+			return false // who follows or voted for another cannot have led
 		}
-		c.vote(c.ownKey())
-		return true
+		s.voted = c.state.voted
 	}
-	c.become(&unattached{electionAt: c.remainingElection()}, quorumState{epoch: epoch, leaderID: None, voted: c.ownKey()})
+	c.become(&resigned{electionAt: c.electionTimeout(), waiting: c.otherVoters()}, s)
+	c.writeQuorumState()
 	return true
 }
