@@ -31,8 +31,8 @@ func (l *Log) Append(e raft.AppendLog, timestamp int64) error {
 	return nil
 }
 
-// Sync makes durable all that was appended before the call. It returns the input for the core: it covers the last
-// AppendLog since the newest Truncate or Reset that is durable, and is zero if none is.
+// Sync makes durable all that was appended before the call. It returns the input for the core, which covers the last
+// AppendLog since the newest Truncate or Reset that is durable. If there is none the input is zero, and need not be handed in.
 func (l *Log) Sync() (raft.Synced, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -77,7 +77,9 @@ func (l *Log) writeGroup(list []pending) (int, error) {
 		}
 	}
 	if s.size == 0 {
+		l.mu.Lock()
 		s.firstTime = batchTime(list[0].bytes)
+		l.mu.Unlock()
 	}
 	n, size := 1, len(list[0].bytes)
 	for ; n < len(list); n++ {
@@ -120,8 +122,9 @@ func (l *Log) full(s *segment, size int64, b *pending) bool {
 
 // roll begins a segment. The older ones are synced, as all that was written.
 func (l *Log) roll(base raft.Offset) (*segment, error) {
-	s, err := l.createSegment(base)
-	if err != nil {
+	s := l.newSegment(base)
+	var err error
+	if s.file, err = l.createSegment(s); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
@@ -133,25 +136,48 @@ func (l *Log) roll(base raft.Offset) (*segment, error) {
 // Read returns a part of the log; it ends early at the end of a segment. The caller must not change the bytes. Errors:
 // *RangeError, and those of reading.
 func (l *Log) Read(r raft.LogRange) ([]byte, error) {
+	for {
+		data, s, drops, err := l.find(r)
+		if s == nil {
+			return data, err
+		}
+		// Without mu: an Append must not wait for the disk. What was dropped meanwhile may be half of what was read, so it
+		// is read anew.
+		data, err = s.read(r)
+		if l.dropped() == drops {
+			return data, err
+		}
+	}
+}
+
+// find returns what Read returns, or the segment where it must be read, as it is after so many drops.
+func (l *Log) find(r raft.LogRange) (data []byte, s *segment, drops uint64, err error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.err != nil {
-		return nil, l.err
+		return nil, nil, 0, l.err
 	}
 	if r.From >= r.End {
-		return nil, nil
+		return nil, nil, 0, nil
 	}
 	if end := l.end(); r.From < l.start || r.End > end {
-		return nil, &RangeError{From: r.From, LogStart: l.start, LogEnd: end}
+		return nil, nil, 0, &RangeError{From: r.From, LogStart: l.start, LogEnd: end}
 	}
 	if len(l.pending) > 0 && r.From >= l.pending[0].base {
-		return l.readPending(r), nil
+		return l.readPending(r), nil, 0, nil
 	}
 	i, found := slices.BinarySearchFunc(l.segments, r.From, func(s *segment, o raft.Offset) int { return cmp.Compare(s.base, o) })
 	if !found {
 		i--
 	}
-	return l.segments[i].read(r)
+	view := *l.segments[i]
+	return nil, &view, l.drops, nil
+}
+
+func (l *Log) dropped() uint64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.drops
 }
 
 // readPending reads what is not synced yet.

@@ -2,7 +2,10 @@ package raftlog
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
+	"iter"
 	"slices"
 
 	"kstorage/internal/raft"
@@ -35,23 +38,38 @@ func (l *Log) truncate(end raft.Offset) error {
 	if err := l.flush(); err != nil {
 		return err
 	}
+	keep := len(l.segments)
+	for keep > 1 && l.segments[keep-1].base >= end {
+		keep--
+	}
+	last := l.segments[keep-1]
+	position, err := last.boundary(end)
+	if err != nil {
+		return err
+	}
+	cut := position < last.size
+	if !cut && keep == len(l.segments) {
+		return nil
+	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	// The last segment first: whatever a crash leaves is a log without a gap.
-	removed := false
-	for s := l.active(); s.base >= end && len(l.segments) > 1; s = l.active() {
-		if err := l.removeSegment(s); err != nil {
+	gone := l.segments[keep:]
+	l.segments = slices.Clip(l.segments[:keep])
+	last.shorten(position, end)
+	l.drops++
+	l.mu.Unlock()
+	if len(gone) > 0 {
+		// The last segment first: whatever a crash leaves is a log without a gap.
+		if err := l.removeSegments(slices.Backward(gone)); err != nil {
 			return err
 		}
-		l.segments = l.segments[:len(l.segments)-1]
-		removed = true
-	}
-	if removed {
 		if err := l.fs.SyncDir(l.dir); err != nil {
 			return err
 		}
 	}
-	return l.active().truncate(end)
+	if !cut {
+		return nil
+	}
+	return last.cut()
 }
 
 // Reset carries out a ResetLog: the log is empty, and begins and ends at the snapshot's end. The snapshot is there.
@@ -65,25 +83,28 @@ func (l *Log) Reset(id raft.SnapshotID) error {
 }
 
 func (l *Log) reset(id raft.SnapshotID) error {
+	// Its file comes when those of the others are gone: it would not fit behind them.
+	s := l.newSegment(id.EndOffset)
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	gone := l.segments
+	l.segments, l.start = []*segment{s}, id.EndOffset
 	l.pending, l.appended, l.synced = nil, raft.Synced{}, raft.Synced{}
-	// The last segment first: a crash then leaves the front of the log, which is behind the snapshot or agrees with it. The new
-	// segment comes when they are gone: it would not fit behind them.
-	for len(l.segments) > 0 {
-		if err := l.removeSegment(l.active()); err != nil {
-			return err
-		}
-		l.segments = l.segments[:len(l.segments)-1]
+	l.drops++
+	l.mu.Unlock()
+	// The last segment first: a crash then leaves the front of the log, which is behind the snapshot or agrees with it.
+	if err := l.removeSegments(slices.Backward(gone)); err != nil {
+		return err
 	}
 	if err := l.fs.SyncDir(l.dir); err != nil {
 		return err
 	}
-	s, err := l.createSegment(id.EndOffset)
+	f, err := l.createSegment(s)
 	if err != nil {
 		return err
 	}
-	l.segments, l.start = []*segment{s}, id.EndOffset
+	l.mu.Lock()
+	s.file = f
+	l.mu.Unlock()
 	return l.removeSnapshots()
 }
 
@@ -99,27 +120,63 @@ func (l *Log) DeletePrefix(start raft.Offset) error {
 
 func (l *Log) deletePrefix(start raft.Offset) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if end := l.end(); start > end {
 		panic(fmt.Sprintf("raftlog: delete up to offset %d of a log that ends at %d", start, end))
 	}
 	l.start = max(l.start, start)
-	for len(l.segments) > 1 && l.segments[1].base <= l.start {
-		if err := l.removeSegment(l.segments[0]); err != nil {
-			return err
-		}
-		l.segments = slices.Delete(l.segments, 0, 1)
+	n := 0
+	for n+1 < len(l.segments) && l.segments[n+1].base <= l.start {
+		n++
+	}
+	gone := l.segments[:n]
+	l.segments = slices.Clone(l.segments[n:])
+	l.drops++
+	l.mu.Unlock()
+	if err := l.removeSegments(slices.All(gone)); err != nil {
+		return err
 	}
 	return l.removeSnapshots()
 }
 
-// removeSnapshots removes those that end below the log's start. It syncs the directory in any case. The caller holds mu.
-func (l *Log) removeSnapshots() error {
-	for len(l.snapshots) > 0 && l.snapshots[0].EndOffset < l.start {
-		if err := l.fs.Remove(l.SnapshotPath(l.snapshots[0])); err != nil {
+// removeSegments removes the files of segments that are in the log no more, in this order. Whoever reads one finds it closed,
+// and then that something was dropped.
+func (l *Log) removeSegments(gone iter.Seq2[int, *segment]) error {
+	var errs []error
+	for _, s := range gone {
+		errs = append(errs, s.file.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, s := range gone {
+		// And what Kafka keeps beside it.
+		stem := l.path(segmentStem(s.base))
+		for _, suffix := range []string{".index", ".timeindex", ".txnindex", ".snapshot"} {
+			if err := l.fs.Remove(stem + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		if err := l.fs.Remove(s.name); err != nil {
 			return err
 		}
-		l.snapshots = slices.Delete(l.snapshots, 0, 1)
+	}
+	return nil
+}
+
+// removeSnapshots removes those that end below the log's start. It syncs the directory in any case.
+func (l *Log) removeSnapshots() error {
+	l.mu.Lock()
+	n := 0
+	for n < len(l.snapshots) && l.snapshots[n].EndOffset < l.start {
+		n++
+	}
+	gone := l.snapshots[:n]
+	l.snapshots = slices.Clone(l.snapshots[n:])
+	l.mu.Unlock()
+	for _, id := range gone {
+		if err := l.fs.Remove(l.SnapshotPath(id)); err != nil {
+			return err
+		}
 	}
 	return l.fs.SyncDir(l.dir)
 }

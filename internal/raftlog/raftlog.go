@@ -15,8 +15,8 @@
 // group is one write to one file, at most maxGroupBytes long unless it is a single batch, and the next one is written
 // when its fsync has ended. So after a crash only the last group can be torn.
 //
-// All other changes are barriers: when they return, they and all that was done before are durable. A file
-// that is replaced is written under the name NAME.tmp, synced and renamed. A write or fsync that fails makes the log
+// All other changes are barriers: when they return they are durable, and so is what was appended before a WriteEpochStarts
+// or is left by a Truncate. A file that is replaced is written under the name NAME.tmp, synced and renamed. A write or fsync that fails makes the log
 // unusable: all calls return that error from then on. Nothing is retried, because after a failed fsync nobody knows what is
 // on the disk.
 //
@@ -47,6 +47,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"kstorage/checkpoint"
 	"kstorage/internal/disk"
@@ -85,8 +86,9 @@ func (e *RangeError) Error() string {
 	return fmt.Sprintf("offset %d is outside of the log, which has %d to %d", e.From, e.LogStart, e.LogEnd-1)
 }
 
-// Log is an open metadata log. It is for concurrent use: Read, ReadSnapshot and Append don't wait for a Sync. Errors are
-// *CorruptError or those of the disk, which name the file.
+// Log is an open metadata log. It is for concurrent use: an Append waits for no disk, Read, ReadSnapshot and what writes a
+// snapshot not for what others do there, and nobody for a snapshot's check and fsync. Errors are *CorruptError or those of
+// the disk, which name the file.
 type Log struct {
 	fs     disk.FS
 	dir    string
@@ -95,12 +97,15 @@ type Log struct {
 	// Repaired is what Open has changed, a line each, for people.
 	Repaired []string
 
-	writing  sync.Mutex // held by whoever changes files; taken before mu
-	buf      []byte     // a group of several batches
-	download *SnapshotWriter
-	parts    int // temporary snapshot files so far
+	parts atomic.Uint64 // temporary snapshot files so far
 
-	mu        sync.RWMutex // guards what follows
+	downloading sync.Mutex // guards download; taken before writing
+	download    *SnapshotWriter
+
+	writing sync.Mutex // held by whoever changes files other than temporary snapshots; taken before mu
+	buf     []byte     // a group of several batches
+
+	mu        sync.RWMutex // guards what follows; nobody who holds it waits for the disk
 	err       error        // what made the log unusable
 	start     raft.Offset
 	segments  []*segment        // at least one; the last one is appended to
@@ -108,6 +113,7 @@ type Log struct {
 	appended  raft.Synced       // of the last AppendLog
 	synced    raft.Synced       // of the last one that is durable
 	snapshots []raft.SnapshotID // ascending
+	drops     uint64            // so often batches went
 }
 
 // pending is a batch that is not synced yet.
@@ -198,11 +204,14 @@ func (l *Log) replaceFile(name string, content []byte) error {
 
 // Close syncs the log, unless it is unusable, and closes its files.
 func (l *Log) Close() error {
+	l.downloading.Lock()
+	defer l.downloading.Unlock()
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	err := l.flush()
 	if l.download != nil {
 		err = errors.Join(err, l.download.Abort())
+		l.download = nil
 	}
 	return errors.Join(err, l.closeFiles())
 }
@@ -212,9 +221,12 @@ func (l *Log) closeFiles() error {
 	defer l.mu.Unlock()
 	var errs []error
 	for _, s := range l.segments {
-		errs = append(errs, s.file.Close())
+		if s.file != nil { // a Reset that failed
+			errs = append(errs, s.file.Close())
+		}
 	}
 	l.segments = nil
+	l.drops++
 	if l.err == nil {
 		l.err = &fs.PathError{Op: "use", Path: l.dir, Err: fs.ErrClosed}
 	}

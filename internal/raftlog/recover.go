@@ -135,7 +135,7 @@ func (l *Log) recoverSnapshots(r *recovery) error {
 // recoverSegments reads all batches.
 func (l *Log) recoverSegments(r *recovery) error {
 	for i, base := range r.segments {
-		s := &segment{base: base, end: base, name: l.path(segmentStem(base) + segmentSuffix)}
+		s := l.newSegment(base)
 		if i > 0 && base != r.LogEnd {
 			return &CorruptError{File: s.name, Reason: fmt.Sprintf("the segment begins at offset %d, and the one in front of it ends at %d", base, r.LogEnd)}
 		}
@@ -273,7 +273,7 @@ func (l *Log) repair(r *recovery) error {
 		}
 	case r.torn != nil:
 		l.repaired("%s: cut at byte %d: the last write was not finished, %d bytes are left of it", l.active().name, r.torn.position, r.torn.end-r.torn.position)
-		if err := l.active().cut(r.torn.position, r.LogEnd); err != nil {
+		if err := l.active().cut(); err != nil {
 			return err
 		}
 	}

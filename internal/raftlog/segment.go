@@ -3,10 +3,8 @@ package raftlog
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"strconv"
 
@@ -32,7 +30,7 @@ func batchTime(batch []byte) int64 { return int64(binary.BigEndian.Uint64(batch[
 // indexInterval is how far apart, at least, the batches of a segment's index are. Kafka's index has as many.
 const indexInterval = 4096
 
-// segment is a file of the log.
+// segment is a file of the log. A copy of it may be read while the log goes on: what it has of the index does not change.
 type segment struct {
 	base      raft.Offset // in its name
 	end       raft.Offset // of the batches in it
@@ -65,32 +63,21 @@ func parseSegmentName(name string) (raft.Offset, bool) {
 	return base, err == nil && segmentStem(base)+segmentSuffix == name
 }
 
-// createSegment makes an empty segment, durably.
-func (l *Log) createSegment(base raft.Offset) (*segment, error) {
-	s := &segment{base: base, end: base, name: l.path(segmentStem(base) + segmentSuffix)}
-	var err error
-	if s.file, err = l.fs.Create(s.name, 0o644); err != nil {
+func (l *Log) newSegment(base raft.Offset) *segment {
+	return &segment{base: base, end: base, name: l.path(segmentStem(base) + segmentSuffix)}
+}
+
+// createSegment makes the empty file of a segment, durably.
+func (l *Log) createSegment(s *segment) (disk.File, error) {
+	f, err := l.fs.Create(s.name, 0o644)
+	if err != nil {
 		return nil, err
 	}
 	if err := l.fs.SyncDir(l.dir); err != nil {
-		s.file.Close()
+		f.Close()
 		return nil, err
 	}
-	return s, nil
-}
-
-// removeSegment removes a segment and what Kafka keeps beside it.
-func (l *Log) removeSegment(s *segment) error {
-	if err := s.file.Close(); err != nil {
-		return err
-	}
-	stem := l.path(segmentStem(s.base))
-	for _, suffix := range []string{".index", ".timeindex", ".txnindex", ".snapshot"} {
-		if err := l.fs.Remove(stem + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return l.fs.Remove(s.name)
+	return f, nil
 }
 
 // add takes note of a batch at the end of the file.
@@ -131,6 +118,15 @@ func (s *segment) head(data []byte, position int64) (batchHead, error) {
 	return batchHead{}, &CorruptError{File: s.name, Offset: position, Reason: "no batch begins here, where one was"}
 }
 
+// ceiling is a position behind the batches that begin in front of offset, as near as the index knows.
+func (s *segment) ceiling(offset raft.Offset) int64 {
+	i, _ := slices.BinarySearchFunc(s.index, offset, func(e indexEntry, o raft.Offset) int { return cmp.Compare(e.offset, o) })
+	if i == len(s.index) {
+		return s.size
+	}
+	return s.index[i].position
+}
+
 // seek returns the position of the batch with offset, and data that begins there: at least its header, and about maxBytes
 // if there are as many.
 func (s *segment) seek(offset raft.Offset, maxBytes int) (batchHead, int64, []byte, error) {
@@ -164,7 +160,8 @@ func (s *segment) readAt(data []byte, position int64) error {
 
 // read reads whole batches. The segment has r.From.
 func (s *segment) read(r raft.LogRange) ([]byte, error) {
-	first, position, data, err := s.seek(r.From, int(r.MaxBytes))
+	wanted := min(int64(r.MaxBytes), s.ceiling(r.End)-s.floor(r.From))
+	first, position, data, err := s.seek(r.From, int(wanted))
 	if err != nil {
 		return nil, err
 	}
@@ -186,33 +183,38 @@ func (s *segment) read(r raft.LogRange) ([]byte, error) {
 	return data[:size:size], nil
 }
 
-// truncate drops the batches from end on, durably. One of them begins there.
-func (s *segment) truncate(end raft.Offset) error {
+// boundary returns the position of the batch that begins at end, or the segment's size if it ends there or in front.
+func (s *segment) boundary(end raft.Offset) (int64, error) {
 	if end >= s.end {
-		return nil
+		return s.size, nil
 	}
 	h, position, _, err := s.seek(end, 0)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if h.base != end {
-		return fmt.Errorf("truncate to offset %d: it is inside of the batch from %d to %d", end, h.base, h.last)
+		return 0, fmt.Errorf("truncate to offset %d: it is inside of the batch from %d to %d", end, h.base, h.last)
 	}
-	return s.cut(position, end)
+	return position, nil
 }
 
-// cut drops what is behind position, durably.
-func (s *segment) cut(position int64, end raft.Offset) error {
-	if err := s.file.Truncate(position); err != nil {
+// shorten forgets the batches from end on, the first of which stands at position. Who reads the segment may still have the old index.
+func (s *segment) shorten(position int64, end raft.Offset) {
+	if position == s.size {
+		return
+	}
+	s.size, s.end = position, end
+	n, _ := slices.BinarySearchFunc(s.index, position, func(e indexEntry, p int64) int { return cmp.Compare(e.position, p) })
+	s.index = slices.Clip(s.index[:n])
+}
+
+// cut drops what the file has behind the segment's size, durably.
+func (s *segment) cut() error {
+	if err := s.file.Truncate(s.size); err != nil {
 		return err
 	}
 	// Not SyncData: whether that covers a size that shrinks, is said nowhere.
-	if err := s.file.Sync(); err != nil {
-		return err
-	}
-	s.size, s.end = position, end
-	s.index = slices.DeleteFunc(s.index, func(e indexEntry) bool { return e.position >= position })
-	return nil
+	return s.file.Sync()
 }
 
 // Place puts the offset of its first record and the leader's epoch into an encoded batch. Its checksum covers neither.

@@ -25,19 +25,12 @@ type SnapshotWriter struct {
 
 // CreateSnapshot begins a snapshot of the layer above, which goes on writing it while the log is used.
 func (l *Log) CreateSnapshot(id raft.SnapshotID) (*SnapshotWriter, error) {
-	l.writing.Lock()
-	defer l.writing.Unlock()
-	return l.createSnapshot(id)
-}
-
-func (l *Log) createSnapshot(id raft.SnapshotID) (*SnapshotWriter, error) {
 	if err := l.broken(); err != nil {
 		return nil, err
 	}
 	// Kafka draws a random number here. What a process before us has left is gone since Open.
-	l.parts++
 	name := snapshotID(id).String()
-	temp := l.path(fmt.Sprintf("%s-%d%s", name[:len(name)-len(checkpoint.Suffix)], l.parts, partSuffix))
+	temp := l.path(fmt.Sprintf("%s-%d%s", name[:len(name)-len(checkpoint.Suffix)], l.parts.Add(1), partSuffix))
 	f, err := l.fs.Create(temp, 0o600)
 	if err != nil {
 		return nil, l.fail(err)
@@ -56,32 +49,28 @@ func (w *SnapshotWriter) Write(b []byte) (int, error) {
 
 // Commit checks the snapshot and gives it its name, durably. A *CorruptError says that it is none; it is gone then.
 func (w *SnapshotWriter) Commit() (raft.Snapshot, error) {
-	w.log.writing.Lock()
-	defer w.log.writing.Unlock()
-	return w.commit()
-}
-
-func (w *SnapshotWriter) commit() (raft.Snapshot, error) {
 	l := w.log
 	if err := l.broken(); err != nil {
-		return raft.Snapshot{}, err
+		return raft.Snapshot{}, errors.Join(err, w.file.Close())
 	}
+	// This takes long, so it holds no lock.
 	s, err := l.checkSnapshot(w.temp, w.id, true)
 	if err != nil {
 		return raft.Snapshot{}, errors.Join(err, w.Abort())
 	}
-	final := l.SnapshotPath(w.id)
 	err = w.file.Chmod(0o400)
 	if err == nil {
 		err = w.file.Sync()
 	}
-	if err == nil {
-		err = w.file.Close()
+	if err = errors.Join(err, w.file.Close()); err != nil {
+		return raft.Snapshot{}, l.fail(err)
 	}
-	if err == nil {
-		err = disk.Replace(l.fs, w.temp, final)
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if err := l.broken(); err != nil {
+		return raft.Snapshot{}, err
 	}
-	if err != nil {
+	if err := disk.Replace(l.fs, w.temp, l.SnapshotPath(w.id)); err != nil {
 		return raft.Snapshot{}, l.fail(err)
 	}
 	l.mu.Lock()
@@ -100,14 +89,14 @@ func (w *SnapshotWriter) Abort() error {
 
 // WriteSnapshotChunk carries out a WriteSnapshotChunk. It panics if the chunk does not continue the one before.
 func (l *Log) WriteSnapshotChunk(c raft.WriteSnapshotChunk) error {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.downloading.Lock()
+	defer l.downloading.Unlock()
 	if c.Position == 0 {
 		if err := l.dropDownload(); err != nil {
 			return err
 		}
 		var err error
-		if l.download, err = l.createSnapshot(c.ID); err != nil {
+		if l.download, err = l.CreateSnapshot(c.ID); err != nil {
 			return err
 		}
 	}
@@ -120,20 +109,20 @@ func (l *Log) WriteSnapshotChunk(c raft.WriteSnapshotChunk) error {
 
 // InstallSnapshot carries out an InstallSnapshot. A *CorruptError means SnapshotRejected, another error stops the node.
 func (l *Log) InstallSnapshot(id raft.SnapshotID) (raft.Snapshot, error) {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.downloading.Lock()
 	w := l.download
+	l.download = nil
+	l.downloading.Unlock()
 	if w == nil || w.id != id {
 		panic(fmt.Sprintf("raftlog: install snapshot %v, downloaded is %+v", id, w))
 	}
-	l.download = nil
-	return w.commit()
+	return w.Commit()
 }
 
 // DropSnapshotChunks carries out a DropSnapshotChunks.
 func (l *Log) DropSnapshotChunks() error {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.downloading.Lock()
+	defer l.downloading.Unlock()
 	return l.dropDownload()
 }
 
