@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -327,7 +328,7 @@ func TestDropDuringRead(t *testing.T) {
 
 // Readers of all kinds while batches are appended, cut off and deleted: for the race detector, and no read is a mixture.
 func TestConcurrentDrops(t *testing.T) {
-	l, _, err := Open(disk.OS, filepath.Join(t.TempDir(), testDir), small)
+	l, _, err := Open(disk.OS, filepath.Join(t.TempDir(), testDir), Config{SegmentBytes: 30000, SegmentMillis: 1000}) // with several entries in an index
 	must(t, err)
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
@@ -346,7 +347,7 @@ func TestConcurrentDrops(t *testing.T) {
 					continue
 				}
 				from := start + i%(end-start)
-				data, err := l.Read(raft.LogRange{From: from, End: end, MaxBytes: 1000})
+				data, err := l.Read(raft.LogRange{From: from, End: end, MaxBytes: 6000})
 				if _, gone := errors.AsType[*RangeError](err); gone {
 					continue
 				}
@@ -362,7 +363,7 @@ func TestConcurrentDrops(t *testing.T) {
 	end, epoch := raft.Offset(0), raft.Epoch(1)
 	for round := range 60 {
 		for range 8 {
-			appendSync(t, l, batch(end, epoch, 1, 200))
+			appendSync(t, l, batch(end, epoch, 1, 2500))
 			end++
 		}
 		switch round % 4 {
@@ -383,4 +384,23 @@ func TestConcurrentDrops(t *testing.T) {
 	close(stop)
 	readers.Wait()
 	must(t, l.Close())
+}
+
+// The index of a segment that is being read does not change under the reader.
+func TestShortenKeepsTheReadersIndex(t *testing.T) {
+	s := segment{}
+	for i := range raft.Offset(10) {
+		s.add(i, i, indexInterval)
+	}
+	view := s
+	before := slices.Clone(view.index)
+	s.shorten(3*indexInterval, 3)
+	s.add(3, 103, indexInterval)
+	s.add(104, 104, indexInterval)
+	if len(before) != 10 || !slices.Equal(view.index, before) {
+		t.Errorf("%v has become %v", before, view.index)
+	}
+	if want := (indexEntry{104, 4 * indexInterval}); len(s.index) != 5 || s.index[4] != want {
+		t.Errorf("after the cut: %v", s.index)
+	}
 }
