@@ -21,7 +21,7 @@
 //
 //   - The content of a file that was synced is there. Of what was done to it since (written, emptied by Create, cut by
 //     Truncate) a prefix is there, which may end within a write. A file that was never synced may so be empty. Zero
-//     bytes may stand in the place of some of the rest.
+//     bytes may stand in the place of some of the rest, and of sectors of the prefix: a disk writes sectors in any order.
 //   - The changes of a directory's entries (a file or directory created, renamed or removed) are
 //     durable once SyncDir of that directory has run. Of those since, a prefix is there: they reach the disk in order,
 //     but each directory for itself. A rename is there as a whole or not at all. What lies in a directory whose own
@@ -35,8 +35,8 @@
 //
 // Symbolic and hard links (so ".." is resolved in the text of a path), renaming from one directory to another, the
 // umask, other users (a file without the owner's write bit cannot be opened for writing, all else is allowed), locks
-// (nobody else is there), times, old blocks in place of unsynced content, content that is lost in front of some that
-// is not, a Sync that fails and drops what it was to write. A Disk is not for concurrent use.
+// (nobody else is there), times, old blocks in place of unsynced content, a Sync that fails and drops what it was to write.
+// A Disk is not for concurrent use.
 package crashdisk
 
 import (

@@ -119,12 +119,35 @@ func (n *node) survivor(seed uint64, random *rand.Rand) []byte {
 		at = n.stale[i]
 	}
 	size := at.kept + choose(len(at.data)-at.kept, seed, random)
-	lost := len(at.data) - size
-	if lost == 0 || seed == Lost || random.IntN(4) > 0 {
+	if seed == Lost || seed == Kept {
 		return at.data[:size]
 	}
-	// The new size came to the disk before the content.
-	return append(slices.Clip(at.data[:size]), make([]byte, 1+random.IntN(lost))...)
+	data := at.data[:size]
+	if size > at.kept && random.IntN(4) == 0 {
+		data = loseSectors(data, at.kept, random)
+	}
+	if lost := len(at.data) - size; lost > 0 && random.IntN(4) == 0 {
+		// The new size came to the disk before the content.
+		data = append(slices.Clip(data), make([]byte, 1+random.IntN(lost))...)
+	}
+	return data
+}
+
+// sectorBytes is what a disk writes as a whole.
+const sectorBytes = 512
+
+// loseSectors returns a copy of data in which some of the sectors are zero from kept on.
+func loseSectors(data []byte, kept int, random *rand.Rand) []byte {
+	data = slices.Clone(data)
+	share := 2 + random.IntN(3)
+	for from := kept; from < len(data); {
+		end := min(from-from%sectorBytes+sectorBytes, len(data))
+		if random.IntN(share) == 0 {
+			clear(data[from:end])
+		}
+		from = end
+	}
+	return data
 }
 
 // choose returns how many of n things that happened in order survive; none and all are as likely as what
