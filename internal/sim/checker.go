@@ -139,7 +139,18 @@ func keys(voters []raft.Voter) []raft.ReplicaKey {
 	return keys
 }
 
-// truncated checks and follows a truncation.
+// epochStarts checks the entries of leader-epoch-checkpoint: epochs and starts ascend.
+func (c *checker) epochStarts(p *process, entries []raft.EpochStart) {
+	last := raft.EpochStart{Epoch: -1, Start: -1}
+	for _, e := range entries {
+		if e.Epoch <= last.Epoch || e.Start <= last.Start {
+			c.w.fail("%s lets epochs start at %v in a log that ends at %d", p, entries, p.directory.end())
+		}
+		last = e
+	}
+}
+
+// truncated checks a truncation.
 func (c *checker) truncated(p *process, end, highWatermark raft.Offset) {
 	d := p.directory
 	if end < highWatermark {

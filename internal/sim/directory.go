@@ -32,6 +32,7 @@ type directory struct {
 	durable    raft.Offset // all below has been synced
 	epoch      raft.Epoch  // the highest that it has shown to others
 	quorum     raft.QuorumState
+	noQuorum   bool        // somebody has deleted the quorum-state file
 	unsure     raft.Effect // a barrier that was begun and has not ended
 }
 
@@ -80,6 +81,16 @@ func (d *directory) holds(end raft.Offset, chain trace) bool {
 	}
 	have, ok := d.chainAt(end)
 	return ok && have == chain && end <= d.durable
+}
+
+// durableEpoch is the epoch of the last durable batch.
+func (d *directory) durableEpoch() raft.Epoch {
+	for i := len(d.batches) - 1; i >= 0; i-- {
+		if d.batches[i].end() <= d.durable {
+			return d.batches[i].epoch
+		}
+	}
+	return d.startEpoch
 }
 
 // voterSet returns the latest voter set of the log, and the end of its batch; nil if the log has none.
@@ -154,6 +165,9 @@ func (c *checker) recovered(d *directory, r raft.Recovered, log []raft.Batch) {
 	if e, ok := d.unsure.(raft.WriteQuorumState); ok && sameQuorumState(e.State, r.QuorumState) {
 		state = e.State
 	}
+	if d.noQuorum {
+		state, d.noQuorum = r.QuorumState, false
+	}
 	if !sameQuorumState(state, r.QuorumState) {
 		c.w.fail("%v has the quorum-state %+v, and not %+v", d.key, r.QuorumState, state)
 	}
@@ -196,6 +210,26 @@ func (c *checker) recovered(d *directory, r raft.Recovered, log []raft.Batch) {
 		c.w.fail("%v has batches up to offset %d and says %d", d.key, at, r.LogEnd)
 	}
 	d.durable, d.quorum, d.unsure = d.end(), r.QuorumState, nil
+}
+
+// allIn tells whether a log that starts at start, where a snapshot ends, and has these batches has all that is committed.
+func (c *checker) allIn(start raft.Offset, log []raft.Batch) bool {
+	if len(c.committed) == 0 || start == c.committedEnd() {
+		return true
+	}
+	var chain trace
+	for i, in := range log {
+		if i == 0 {
+			// The log may begin inside of its first batch's segment: what is in front is still there.
+			chain, _ = chainAt(c.committed, in.BaseOffset)
+		}
+		b := makeBatch(chain, in)
+		chain = b.chain
+		if b.end() == c.committedEnd() {
+			return chain == c.committed[len(c.committed)-1].chain
+		}
+	}
+	return false
 }
 
 // sameQuorumState leaves out what is only for people.

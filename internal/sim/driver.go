@@ -12,10 +12,10 @@ import (
 //   - The effects of a step are carried out front to back. Each call of the log that is a barrier returns when all is
 //     durable, so what stands behind it in the list comes after it. An error of the log stops the node, and the rest of the
 //     effects is not carried out.
-//   - Inputs that come up meanwhile (the answer to an InstallSnapshot, an append of the layer above) wait until the effects are
-//     done: a step's list is valid until the next step.
+//   - Inputs that come up meanwhile (an append of the layer above, say) wait until the effects are done: a step's list is valid
+//     until the next step.
 //   - After an AppendLog the log is synced elsewhere, while the core goes on. One Sync runs at a time; what is appended
-//     meanwhile is the next one's. What it returns is an input.
+//     meanwhile is the next one's. What it returns is an input. A fetched snapshot is checked and installed elsewhere too.
 //   - A Reply that names bytes gets them when it is carried out, so it finds what was appended before it in the list.
 //   - The core is woken at its deadline.
 type driver struct {
@@ -34,7 +34,8 @@ type host interface {
 	now() raft.Millis  // monotonic
 	wallMillis() int64 // since the Unix epoch
 	alarm(at raft.Millis)
-	startSync() // calls log.Sync without delay of the driver, and then driver.synced
+	startSync()                   // calls log.Sync without delay of the driver, and then driver.synced
+	startInstall(raft.SnapshotID) // calls log.InstallSnapshot likewise, and then driver.installed
 	send(raft.Send)
 	reply(raft.RequestID, answer)
 	above(raft.Effect) error // tells the layer above; it may fail to read the log
@@ -97,6 +98,17 @@ func (d *driver) synced(s raft.Synced, err error) {
 	d.sync()
 }
 
+// installed takes the result of an InstallSnapshot.
+func (d *driver) installed(id raft.SnapshotID, s raft.Snapshot, err error) {
+	if _, corrupt := errors.AsType[*raftlog.CorruptError](err); corrupt {
+		d.input(raft.SnapshotRejected{ID: id})
+	} else if err != nil {
+		d.host.stopped(err)
+	} else {
+		d.input(raft.SnapshotInstalled{Snapshot: s})
+	}
+}
+
 func (d *driver) carryOut(e raft.Effect) error {
 	switch e := e.(type) {
 	case raft.WriteQuorumState:
@@ -118,15 +130,7 @@ func (d *driver) carryOut(e raft.Effect) error {
 	case raft.WriteSnapshotChunk:
 		return d.log.WriteSnapshotChunk(e)
 	case raft.InstallSnapshot:
-		s, err := d.log.InstallSnapshot(e.ID)
-		if _, corrupt := errors.AsType[*raftlog.CorruptError](err); corrupt {
-			d.inbox = append(d.inbox, raft.SnapshotRejected(e))
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		d.inbox = append(d.inbox, raft.SnapshotInstalled{Snapshot: s})
+		d.host.startInstall(e.ID)
 	case raft.DropSnapshotChunks:
 		return d.log.DropSnapshotChunks()
 	case raft.Send:

@@ -122,6 +122,12 @@ func (m *machine) start() {
 		// DESIGN.md 5: what is there may be of another cluster.
 		err = m.dropLog()
 	}
+	if d := m.directory; w.faulty(w.scenario.deleteState) && d.unsure == nil && d.durableEpoch() >= d.quorum.Epoch {
+		// Operators do that. It is safe as long as the log knows the epoch: a vote in it is of no use to anybody any more.
+		if m.disk.Remove(filepath.Join(logDir, "quorum-state")) == nil {
+			d.noQuorum = true
+		}
+	}
 	if err == nil {
 		log, recovered, err = raftlog.Open(m.disk, logDir, w.logConfig)
 	}

@@ -20,6 +20,7 @@ func TestPlantedBugs(t *testing.T) {
 		{"vote not persisted", "election", 100, "votes in epoch|leads epoch", voteNotPersisted},
 		{"high watermark from the leader alone", "calm", 5, "voters have on disk", leaderAlone},
 		{"acknowledgement before fsync", "calm", 5, "voters have on disk", earlySynced},
+		{"votes asked for with an unsynced log", "election", 300, "leader completeness", unsyncedCandidate},
 		{"no log check in votes", "crash", 100, "leader completeness", noLogCheck},
 		{"commit of an older epoch by count", "crash", 50, "by count", commitByCount},
 		{"truncation below the high watermark", "partition", 100, "below its high watermark", truncateTooMuch},
@@ -86,6 +87,24 @@ func earlySynced() tamper {
 	}}
 }
 
+// A follower stands for election with what its disk does not have yet. It does not acknowledge it.
+func unsyncedCandidate() tamper {
+	return tamper{effect: func(p *process, e raft.Effect) raft.Effect {
+		switch e := e.(type) {
+		case raft.AppendLog:
+			if p.driver.core.Status().Role != raft.Leader {
+				p.driver.inbox = append(p.driver.inbox, raft.Synced{EndOffset: e.EndOffset, Generation: e.Generation})
+			}
+		case raft.Send:
+			if _, ok := e.Request.(*raft.FetchRequest); ok && (p.driver.syncing || p.driver.appended) {
+				p.driver.inbox = append(p.driver.inbox, raft.SendFailed{ID: e.ID, Reason: raft.TimedOut})
+				return raft.Notice{Text: "a Fetch is held back"}
+			}
+		}
+		return e
+	}}
+}
+
 // Whoever asks for a vote has a log that beats all.
 func noLogCheck() tamper {
 	return tamper{input: func(_ *process, in raft.Input) raft.Input {
@@ -115,7 +134,7 @@ func commitByCount() tamper {
 		r, ok := in.(raft.Received)
 		f, isFetch := r.Request.(*raft.FetchRequest)
 		s := p.status
-		if !ok || !isFetch || s.Role != raft.Leader || f.Epoch != s.Epoch {
+		if !ok || !isFetch || s.Role != raft.Leader || f.Epoch != s.Epoch || s.HighWatermark == raft.Unknown {
 			return in
 		}
 		l := leaders[p]
@@ -136,7 +155,7 @@ func commitByCount() tamper {
 		}
 		slices.Sort(ends)
 		if end := ends[(len(ends)-1)/2]; end > p.highWatermark && end > p.w.check.committedEnd() {
-			p.w.check.highWatermark(p, end, true, s.Epoch, s.Voters)
+			p.above(raft.Committed{HighWatermark: end}) // as if it came out of the core
 		}
 		return in
 	}}

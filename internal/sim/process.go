@@ -107,6 +107,33 @@ func (p *process) startSync() {
 	})
 }
 
+// startInstall lets the installation of a snapshot take its time, in the same way.
+func (p *process) startInstall(id raft.SnapshotID) {
+	early := p.w.intN(2) == 0
+	var s raft.Snapshot
+	var err error
+	install := func() {
+		if s, err = p.driver.log.InstallSnapshot(id); err != nil {
+			p.w.did.rejected++
+			return
+		}
+		in, err := p.app.read(id)
+		if err != nil {
+			p.w.fail("%s cannot read the snapshot that it has installed: %v", p, err)
+		}
+		p.w.check.snapshot(p, id, in)
+	}
+	if early {
+		install()
+	}
+	p.after(p.w.syncTime(), func() {
+		if !early {
+			install()
+		}
+		p.driver.installed(id, s, err)
+	})
+}
+
 func (p *process) send(s raft.Send) {
 	p.w.check.sends(p, s.Request)
 	switch s.Request.(type) {
@@ -258,6 +285,8 @@ func (p *process) carrying(e raft.Effect) raft.Effect {
 		p.directory.unsure = e
 	case raft.ResetLog, raft.WriteQuorumState:
 		p.directory.unsure = e
+	case raft.WriteEpochStarts:
+		p.w.check.epochStarts(p, e.Entries)
 	}
 	return e
 }
@@ -271,6 +300,10 @@ func (p *process) carried(e raft.Effect) {
 		if r, ok := e.Response.(*raft.VoteResponse); ok && r.VoteGranted {
 			p.mayEnd()
 		}
+	case raft.Send:
+		if r, ok := e.Request.(*raft.VoteRequest); ok && !r.PreVote {
+			p.mayEnd()
+		}
 	}
 	switch e := e.(type) {
 	case raft.TruncateLog:
@@ -281,12 +314,8 @@ func (p *process) carried(e raft.Effect) {
 		p.w.check.beginAt(d, e.ID)
 	case raft.WriteQuorumState:
 		d.quorum = e.State
-	case raft.InstallSnapshot:
-		if in, err := p.app.read(e.ID); err == nil {
-			p.w.check.snapshot(p, e.ID, in)
-		} else {
-			p.w.did.rejected++
-		}
+	case raft.WriteEpochStarts:
+		d.durable = d.end() // the log is synced before its epochs are written
 		return
 	case raft.DeletePrefix:
 		p.w.did.prefixes++
@@ -304,7 +333,7 @@ func (p *process) mayEnd() {
 		power := p.w.chance(0.5)
 		p.after(0, func() {
 			p.machine.crash(power)
-			p.w.after(p.w.micros(300*millisecond), p.machine.start)
+			p.w.after(p.w.micros(pick(p.w, []micros{20 * millisecond, 300 * millisecond})), p.machine.start)
 		})
 	}
 }

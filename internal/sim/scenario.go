@@ -16,9 +16,11 @@ type scenario struct {
 	quick         float64 // how many have short timeouts: more elections, more of them split
 	autoJoin      float64 // how many controllers join by themselves
 	appendEvery   micros
-	snapshotEvery int    // batches; 0: never
-	cleanEvery    micros // 0: never
+	snapshotEvery int     // batches; 0: never
+	cleanEvery    micros  // 0: never
+	slowDisks     float64 // how many clusters have fsyncs of seconds
 	startFaults   float64
+	deleteState   float64 // how many starts find that somebody has deleted quorum-state
 	barrierFaults float64 // how many barriers are the last thing that a process does
 	faultsUntil   micros
 	loss          float64 // also duplicates, delays and damage
@@ -43,7 +45,7 @@ var scenarios = []*scenario{
 	}),
 	base("election", fault{500 * millisecond, killLeader}, fault{2 * second, partition}).with(func(s *scenario) {
 		s.voters = []int{3, 5, 5}
-		s.quick = 1
+		s.quick, s.slowDisks = 1, 1
 		s.barrierFaults = 0.1
 		s.loss = 0.06
 		s.faultsUntil = 15 * second
@@ -54,7 +56,7 @@ var scenarios = []*scenario{
 		s.barrierFaults = 0.01
 	}),
 	base("strangers", fault{500 * millisecond, stranger}, fault{5 * second, losePower}),
-	base("crash", fault{4 * second, kill}, fault{4 * second, losePower}, fault{30 * second, blackout}),
+	base("crash", fault{4 * second, kill}, fault{4 * second, losePower}, fault{30 * second, blackout}).with(func(s *scenario) { s.deleteState = 0.1 }),
 	base("disk", fault{3 * second, failDisk}, fault{3 * second, crashDisk}).with(func(s *scenario) { s.startFaults = 0.2 }),
 	base("clock", fault{2 * second, pause}, fault{4 * second, jump}),
 	base("single", fault{3 * second, kill}, fault{3 * second, losePower}, fault{5 * second, crashDisk}).with(func(s *scenario) {
@@ -87,7 +89,7 @@ var scenarios = []*scenario{
 		s.loss = 0.02
 		s.observers = 2
 		s.autoJoin = 0.4
-		s.startFaults = 0.05
+		s.startFaults, s.deleteState = 0.05, 0.05
 		s.snapshotEvery, s.cleanEvery = 15, 3*second
 		s.faultsUntil = 40 * second
 	}),
@@ -100,6 +102,7 @@ func base(name string, faults ...fault) *scenario {
 		observers:   1,
 		static:      0.4,
 		quick:       0.3,
+		slowDisks:   0.3,
 		appendEvery: 150 * millisecond,
 		faultsUntil: 25 * second,
 		faults:      faults,

@@ -48,6 +48,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"kstorage/internal/disk/crashdisk"
 	"kstorage/internal/raft"
 	"kstorage/internal/raftlog"
 )
@@ -188,8 +189,11 @@ func (w *world) newID() (id uuid.UUID) {
 
 // syncTime is how long an fsync takes.
 func (w *world) syncTime() micros {
-	if w.slowDisks && w.chance(0.1) {
+	switch {
+	case w.slowDisks && w.chance(0.1):
 		return w.micros(second)
+	case w.slowDisks && w.chance(0.01):
+		return 3*second + w.micros(3*second)
 	}
 	return 100 + w.micros(3*millisecond)
 }
@@ -205,7 +209,7 @@ func (w *world) build() {
 	w.snapshotMaxBytes = pick(w, []int32{50, 200, 1 << 20})
 	w.retentionBytes = pick(w, []int64{1, 4000})
 	w.logConfig = raftlog.Config{SegmentBytes: int64(pick(w, []int{400, 3000, 1 << 30})), SegmentMillis: pick(w, []int64{2000, 1 << 40})}
-	w.slowDisks = w.chance(0.3)
+	w.slowDisks = w.chance(s.slowDisks)
 	w.quick = w.chance(s.quick)
 	w.network = newNetwork(w, voters+observers)
 	w.network.delay = pick(w, []micros{200, millisecond, 5 * millisecond, 30 * millisecond})
@@ -446,11 +450,15 @@ func (w *world) checkPowerLoss() {
 		if d == nil || d.dead {
 			continue
 		}
-		_, recovered, err := raftlog.Open(d.machine.disk.Restart(0), logDir, w.logConfig)
+		log, recovered, err := raftlog.Open(d.machine.disk.Restart(crashdisk.Lost), logDir, w.logConfig)
 		if err != nil {
 			w.fail("the log of %v, after a loss of power now, cannot be opened: %v", d, err)
 		}
-		if recovered.LogEnd >= c.committedEnd() {
+		batches, err := readLog(log, recovered)
+		if err != nil {
+			w.fail("the log of %v, after a loss of power now, cannot be read: %v", d, err)
+		}
+		if c.allIn(recovered.LogStart, batches) {
 			have++
 		}
 	}
