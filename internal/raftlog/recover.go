@@ -175,7 +175,11 @@ func (l *Log) scan(r *recovery, s *segment, last bool) error {
 			return &CorruptError{File: s.name, Offset: b.Position, Reason: fmt.Sprintf(format, args...)}
 		}
 		if raft.Offset(b.BaseOffset) != s.end {
-			return wrong("a batch with offset %d stands where offset %d should be", b.BaseOffset, s.end)
+			// The sector with its offset may be lost.
+			return l.scanEnd(r, s, last, 0, &record.CorruptError{
+				Offset: b.Position,
+				Reason: fmt.Sprintf("a batch with offset %d stands where offset %d should be", b.BaseOffset, s.end),
+			})
 		}
 		epoch := raft.Epoch(b.LeaderEpoch)
 		if epoch < r.lastEpoch {

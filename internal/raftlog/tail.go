@@ -27,7 +27,8 @@ const (
 //
 // What a crash leaves of a group is a prefix of it, or sectors of it between zeros. So:
 //
-//  1. A batch that is there as a whole, checksum included, and is still wrong, was written so.
+//  1. A batch that is there as a whole, checksum included, and is still wrong, was written so. The checksum does not cover
+//     its offset, which may be in a sector of its own that is lost.
 //  2. If no whole batch follows the damage, the damaged one may be the last one that was written: a torn tail, unless
 //     it is longer than any batch.
 //  3. If one follows, both must be of one group. A group of several batches has at most maxGroupBytes, all
@@ -48,7 +49,8 @@ func (l *Log) classify(r *recovery, s *segment, damage *record.CorruptError) (*t
 	if _, err := s.file.ReadAt(data, t.position); err != nil {
 		return nil, err
 	}
-	if wholeBatch(data) {
+	headLost := lostHead(data, t.position, s.end)
+	if wholeBatch(data) && !headLost {
 		return nil, wrong
 	}
 	next := nextBatch(data, s.end)
@@ -61,7 +63,7 @@ func (l *Log) classify(r *recovery, s *segment, damage *record.CorruptError) (*t
 			return nil, wrong
 		}
 	}
-	if size > maxGroupBytes || !hasZeroSector(data[:next], t.position) {
+	if size > maxGroupBytes || !headLost && !hasZeroSector(data[:next], t.position) {
 		wrong.Reason += fmt.Sprintf("; the batch at byte %d is whole, and was written later than that", t.position+int64(next))
 		return nil, wrong
 	}
@@ -92,17 +94,23 @@ func wholeBatch(data []byte) bool {
 		crc32.Checksum(data[attributesAt:size], castagnoli) == binary.BigEndian.Uint32(data[crcAt:])
 }
 
-// hasZeroSector tells whether data, which begins at position in the file, has all that a sector has from there on, and
-// all of it is zero. So much of a batch that its length is among it is never zero.
+// lostHead tells whether the sector in which data begins, at position in the file, was lost: all that data has of it is zero,
+// though a batch with the offset base was written there. It may have so little that this is zero in any case.
+func lostHead(data []byte, position int64, base raft.Offset) bool {
+	head := data[:min(sectorBytes-int(position%sectorBytes), len(data))]
+	// A batch's length is never zero.
+	return isZero(head) && (len(head) >= batchLengthAt+4 || !isZero(binary.BigEndian.AppendUint64(nil, uint64(base))[:min(len(head), 8)]))
+}
+
+// hasZeroSector tells whether a sector of the file lies in data, which begins at position, and all of it is zero.
 func hasZeroSector(data []byte, position int64) bool {
-	for {
-		n := int(sectorBytes - position%sectorBytes)
-		if n > len(data) {
-			return false
-		}
-		if n >= batchLengthAt+4 && len(bytes.Trim(data[:n], "\x00")) == 0 {
+	data = data[min((sectorBytes-int(position%sectorBytes))%sectorBytes, len(data)):]
+	for ; len(data) >= sectorBytes; data = data[sectorBytes:] {
+		if isZero(data[:sectorBytes]) {
 			return true
 		}
-		data, position = data[n:], position+int64(n)
 	}
+	return false
 }
+
+func isZero(data []byte) bool { return len(bytes.Trim(data, "\x00")) == 0 }

@@ -50,6 +50,51 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
+// Of a group that was not synced each sector may be lost for itself, wherever the group begins in the first one. Nothing of
+// that is damage, and what was synced stays.
+func TestLostSectors(t *testing.T) {
+	for _, count := range []int{1, 256, 300} { // the offset where the group begins
+		for rest := 1; rest <= sectorBytes; rest++ { // bytes of the group in its first sector
+			if rest > 80 && rest%61 > 0 {
+				continue
+			}
+			synced := batch(0, 1, count, 1000) // of 1000 and of 1500 bytes the length is as long
+			synced = batch(0, 1, count, 1000+sectorBytes-(len(synced.Bytes)+rest)%sectorBytes)
+			first := len(synced.Bytes)
+			if (first+rest)%sectorBytes != 0 {
+				t.Fatalf("%d bytes, %d are left of the sector", first, rest)
+			}
+			at := raft.Offset(count)
+			group := []raft.Batch{batch(at, 1, 1, 200), batch(at+1, 1, 2, 900), batch(at+3, 1, 1, 30), batch(at+4, 1, 1, 400)}
+			data := bytesOf(append([]raft.Batch{synced}, group...)...)
+			var sectors []int
+			for from := first; from < len(data); from += sectorBytes - from%sectorBytes {
+				sectors = append(sectors, from)
+			}
+			for mask := range 1 << len(sectors) {
+				left := slices.Clone(data)
+				for i, from := range sectors {
+					if mask>>i&1 == 1 {
+						clear(left[from:min(from-from%sectorBytes+sectorBytes, len(left))])
+					}
+				}
+				whole := 1
+				for end := first; whole <= len(group); whole++ {
+					next := end + len(group[whole-1].Bytes)
+					if !bytes.Equal(left[end:next], data[end:next]) {
+						break
+					}
+					end = next
+				}
+				_, found, err := Open(withSegment(t, left), testDir, DefaultConfig())
+				if want := nextOffset(append([]raft.Batch{synced}, group...)[:whole]); err != nil || found.LogEnd != want {
+					t.Fatalf("offset %d, %d bytes in the first sector, lost %b: recovered up to %d, want %d; %v", count, rest, mask, found.LogEnd, want, err)
+				}
+			}
+		}
+	}
+}
+
 func nextOffset(batches []raft.Batch) raft.Offset {
 	if len(batches) == 0 {
 		return 0
@@ -100,6 +145,13 @@ func TestDamage(t *testing.T) {
 		{"one large batch, garbage at its end", func() []byte { d := bytesOf(a, large); copy(d[len(d)-9:], "garbage"); return d }(), nil, 1, -1},
 		{"garbage of more than a write", append(bytesOf(a), bytes.Repeat([]byte{1}, maxBatchBytes+1)...), nil, 0, int64(atB + 16)},
 		{"zeros of more than a write", append(bytesOf(a), make([]byte, maxBatchBytes+1)...), nil, 1, -1},
+		{"an offset in the middle is zero, the rest of its sector is not", hole(data, atB, atB+8), nil, 0, int64(atB)},
+		{"a bit in the middle, behind a sector of which the batch has zeros only", func() []byte {
+			a := batch(0, 1, 1, 1000+1536-5-atB)
+			d := bytesOf(a, b, c)
+			d[len(a.Bytes)+500] ^= 0x10
+			return d
+		}(), nil, 0, 1536 - 5},
 		{"a gap", bytesOf(a, c), nil, 0, int64(atB)},
 		{"a batch twice", bytesOf(a, b, b), nil, 0, int64(atC)},
 		{"a control record that is none of a log", append(bytesOf(a), record.AppendBatch(nil, record.BatchHeader{BaseOffset: 1, LeaderEpoch: 1, Control: true},
