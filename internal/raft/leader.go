@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+
+	"github.com/google/uuid"
 )
 
 // observerMemoryMillis is how long a leader remembers an observer that doesn't fetch.
@@ -28,10 +30,11 @@ type leader struct {
 // replica is what a leader knows of another node that fetches.
 type replica struct {
 	key          ReplicaKey
-	end          Offset // of its log, durable if it is a voter; Unknown before its first fetch
-	lastFetch    Millis // -1: none yet
-	leaderEnd    Offset // this log's end at that time
-	lastCaughtUp Millis // when it last had all that was there; -1: never
+	directory    uuid.UUID // from which it fetched last; a key of kraft.version 0 hasn't one
+	end          Offset    // of its log, durable if it is a voter; Unknown before its first fetch
+	lastFetch    Millis    // -1: none yet
+	leaderEnd    Offset    // this log's end at that time
+	lastCaughtUp Millis    // when it last had all that was there; -1: never
 }
 
 type pendingFetch struct {
@@ -141,6 +144,7 @@ func (l *leader) replica(key ReplicaKey) *replica {
 // keeps its end: that was under the same key, so it is the same disk.
 func (l *leader) votersChanged(c *Core) {
 	for _, v := range c.otherVoters() {
+		l.rename(v.Key)
 		l.replica(v.Key)
 	}
 	l.replicas = slices.DeleteFunc(l.replicas, func(r replica) bool {
@@ -152,8 +156,27 @@ func (l *leader) votersChanged(c *Core) {
 	}
 }
 
+// rename lets what is known of a voter go on under the key that the upgrade of kraft.version gave it, if it is of the same disk. Of another
+// disk nothing is known.
+func (l *leader) rename(key ReplicaKey) {
+	if key.DirectoryID == uuid.Nil {
+		return
+	}
+	i := slices.IndexFunc(l.replicas, func(r replica) bool { return r.key == ReplicaKey{NodeID: key.NodeID} })
+	if i < 0 {
+		return
+	}
+	old := l.replicas[i]
+	l.replicas = slices.Delete(l.replicas, i, i+1)
+	if old.directory == key.DirectoryID {
+		old.key = key
+		*l.replica(key) = old
+	}
+}
+
 // heardFetch notes a Fetch whose place in the log is valid. All before offset is on that replica's disk.
 func (l *leader) heardFetch(c *Core, key ReplicaKey, offset Offset) {
+	directory := key.DirectoryID
 	if v := voterOf(c.voters(), key); v != nil {
 		key = v.Key // under kraft.version 0 without the directory id
 	}
@@ -167,7 +190,7 @@ func (l *leader) heardFetch(c *Core, key ReplicaKey, offset Offset) {
 	case r.lastFetch >= 0 && offset >= r.leaderEnd:
 		r.lastCaughtUp = max(r.lastCaughtUp, r.lastFetch)
 	}
-	r.end, r.lastFetch, r.leaderEnd = offset, c.now, c.log.end
+	r.directory, r.end, r.lastFetch, r.leaderEnd = directory, offset, c.now, c.log.end
 	l.heardFrom(c, key)
 	l.forgetObservers(c)
 }

@@ -261,6 +261,7 @@ func TestUpgrade(t *testing.T) {
 	l.syncAll()
 	l.step(Synced{11, 0})
 	l.ask(fetch(2, 11))
+	l.ask(&FetchRequest{Replica: ReplicaKey{3, dirID(3, 9)}, Epoch: 3, FetchOffset: 11, LastFetchedEpoch: 3, HighWatermark: NoHighWatermark})
 	if code := l.ask(&UpgradeRequest{2, 1, false}).(*UpgradeResponse).Code; code != NotLeaderOrFollower {
 		t.Errorf("another epoch: %d", code)
 	}
@@ -296,6 +297,11 @@ func TestUpgrade(t *testing.T) {
 	}
 	if code := upgrade(0, false); code != InvalidUpdateVersion {
 		t.Errorf("back: %d", code)
+	}
+	// What it knows of a voter goes on under its directory id, if it was of that disk.
+	d := l.ask(&DescribeQuorumRequest{}).(*DescribeQuorumResponse)
+	if len(d.Observers) != 0 || d.Voters[1].LogEnd != 11 || d.Voters[1].LastFetch < 0 || d.Voters[2].LogEnd != Unknown {
+		t.Errorf("after the upgrade: %+v", d)
 	}
 	// The leader counts voters by their directories now.
 	l.step(Synced{13, 0})
