@@ -131,6 +131,10 @@ func encodeRequest(r raft.Request, version int16) (kmsg.Request, error) {
 		q.Topics = []kmsg.FetchSnapshotRequestTopic{{Topic: metadataTopic, Partitions: []kmsg.FetchSnapshotRequestTopicPartition{p}}}
 		out = q
 	case *raft.AddVoterRequest:
+		if version == 0 && !r.AckWhenCommitted {
+			// The answer could wait for a Fetch of this node, which waits for the answer.
+			return nil, fmt.Errorf("AddRaftVoter v0 without AckWhenCommitted: %w", errUnsupported)
+		}
 		q := kmsg.NewPtrAddRaftVoterRequest()
 		q.ClusterID = r.ClusterID
 		q.TimeoutMillis = int32(r.TimeoutMillis)
@@ -139,7 +143,7 @@ func encodeRequest(r raft.Request, version int16) (kmsg.Request, error) {
 		for _, e := range r.Endpoints {
 			q.Listeners = append(q.Listeners, kmsg.AddRaftVoterRequestListener{Name: e.Listener, Host: e.Host, Port: e.Port})
 		}
-		q.AckWhenCommitted = r.AckWhenCommitted // v0 acknowledges when committed: later than asked, and no harm
+		q.AckWhenCommitted = r.AckWhenCommitted
 		out = q
 	case *raft.RemoveVoterRequest:
 		q := kmsg.NewPtrRemoveRaftVoterRequest()

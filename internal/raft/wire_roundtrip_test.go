@@ -161,13 +161,13 @@ var wireRequests = []struct {
 	{
 		&raft.AddVoterRequest{ClusterID: &wireCluster, TimeoutMillis: 2000, Voter: wireKey, Endpoints: wireEndpoints}, kmsg.AddRaftVoter,
 		func(version int16, r raft.Request) raft.Request {
-			if q := *r.(*raft.AddVoterRequest); version == 0 {
-				q.AckWhenCommitted = true
-				return &q
+			if version == 0 {
+				return nil
 			}
 			return r
 		},
 	},
+	{&raft.AddVoterRequest{TimeoutMillis: 2000, Voter: wireKey, Endpoints: wireEndpoints, AckWhenCommitted: true}, kmsg.AddRaftVoter, nil},
 	{&raft.RemoveVoterRequest{ClusterID: &wireCluster, Voter: wireKey}, kmsg.RemoveRaftVoter, nil},
 	{&raft.RemoveVoterRequest{Voter: wireKey}, kmsg.RemoveRaftVoter, nil},
 	{&raft.UpdateVoterRequest{ClusterID: &wireCluster, Epoch: 3, Voter: wireKey, Endpoints: wireEndpoints, MinKRaftVersion: 0, MaxKRaftVersion: 1}, kmsg.UpdateRaftVoter, nil},

@@ -31,7 +31,8 @@ type trace struct {
 	name   string
 	frames []*traceFrame
 	byName map[string]*traceFrame
-	used   map[string]bool // frames that a replay has reproduced
+	shown  map[string]bool // frames that are a step of a replay
+	made   map[string]bool // frames that a core has made, byte for byte
 }
 
 var traceLine = regexp.MustCompile(`^([ ~])([0-9.]+) (\w+) (request|response) v(\d+) (\w+)>(\w+) ([0-9a-f]+)$`)
@@ -43,7 +44,7 @@ func readTrace(t *testing.T, name string) *trace {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	tr := &trace{name: name, byName: map[string]*traceFrame{}, used: map[string]bool{}}
+	tr := &trace{name: name, byName: map[string]*traceFrame{}, shown: map[string]bool{}, made: map[string]bool{}}
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {
 		line := lines.Text()
