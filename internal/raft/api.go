@@ -195,12 +195,13 @@ type (
 	// WriteQuorumState replaces the quorum-state file.
 	WriteQuorumState struct{ State QuorumState }
 
-	// WriteEpochStarts replaces the content of leader-epoch-checkpoint. It comes before the append of the first batch
-	// of an epoch, and before the truncation that drops an entry's batches: an entry that outlives them would make
-	// the log look newer than it is in a vote, while a missing one is found again by recovery.
+	// WriteEpochStarts replaces the content of leader-epoch-checkpoint, behind an fsync of all that was appended
+	// before. It comes before the append of the first batch of an epoch, and before the truncation that drops an
+	// entry's batches: an entry that outlives them would make the log look newer than it is in a vote, while a missing
+	// one is found again by recovery.
 	WriteEpochStarts struct{ Entries []EpochStart }
 
-	// AppendLog appends batches, which continue the log's end. EndOffset is the end after them.
+	// AppendLog appends batches of one epoch, which continue the log's end. EndOffset is the end after them.
 	AppendLog struct {
 		Batches    []Batch
 		EndOffset  Offset

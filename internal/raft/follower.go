@@ -193,7 +193,7 @@ func (c *Core) truncate(theirs EpochEnd) error {
 	c.setEpochs(starts)
 	if end < c.log.end {
 		c.log.end = end
-		c.log.synced = min(c.log.synced, end)
+		c.log.synced = end // the truncation is a barrier
 		c.log.generation++
 		c.emit(TruncateLog{end})
 		c.history.truncate(end)

@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -67,16 +68,19 @@ func TestFetched(t *testing.T) {
 func TestEpochWithoutRecords(t *testing.T) {
 	for _, test := range []struct {
 		reason  string
+		end     Offset // of the log
+		starts  []EpochStart
 		epoch   Epoch
 		batches []Batch
 		want    []EpochStart
 	}{
-		{"an older one", 3, []Batch{data(0, 0, 1), data(1, 1, 3)}, []EpochStart{{1, 0}, {3, 1}}},
-		{"a newer one", 3, []Batch{data(0, 0, 3)}, []EpochStart{{3, 0}}},
-		{"the same", 2, []Batch{data(0, 0, 2)}, []EpochStart{{2, 0}}},
+		{"an older one", 0, []EpochStart{{2, 0}}, 3, []Batch{data(0, 0, 1), data(1, 1, 3)}, []EpochStart{{1, 0}, {3, 1}}},
+		{"a newer one", 0, []EpochStart{{2, 0}}, 3, []Batch{data(0, 0, 3)}, []EpochStart{{3, 0}}},
+		{"the same", 0, []EpochStart{{2, 0}}, 2, []Batch{data(0, 0, 2)}, []EpochStart{{2, 0}}},
+		{"the one before goes on", 10, []EpochStart{{1, 0}, {2, 10}}, 3, []Batch{data(10, 10, 1), data(11, 11, 3)}, []EpochStart{{1, 0}, {3, 11}}},
 	} {
 		l := newLone(t, func(_ *Config, r *Recovered) {
-			r.LogEnd, r.EpochStarts = 0, []EpochStart{{2, 0}}
+			r.LogEnd, r.EpochStarts = test.end, test.starts
 			r.QuorumState = QuorumState{Epoch: test.epoch, LeaderID: 2, Voted: noReplica}
 		})
 		l.step(Tick{})
@@ -141,6 +145,27 @@ func TestSyncedOfBefore(t *testing.T) {
 	l.step(Synced{11, 1})
 	if s := l.core.Status(); s.SyncedEnd != 11 {
 		t.Errorf("synced up to %d", s.SyncedEnd)
+	}
+}
+
+// One AppendLog has one epoch, and is behind the epoch's start and before the next one's.
+func TestAppendOrder(t *testing.T) {
+	l := inRole(t, "follower, fetched")
+	l.step(Answered{l.sentFetch(), &FetchResponse{LeaderView: view(3, 2), HighWatermark: 5, Batches: []Batch{data(10, 11, 2), data(12, 12, 2), data(13, 13, 3)}}})
+	var order []string
+	for _, e := range l.effects {
+		switch e := e.(type) {
+		case AppendLog:
+			order = append(order, fmt.Sprintf("append to %d", e.EndOffset))
+		case WriteEpochStarts:
+			order = append(order, fmt.Sprint("epochs ", e.Entries))
+		}
+	}
+	if want := []string{"append to 13", "epochs [{1 0} {2 5} {3 13}]", "append to 14"}; !slices.Equal(order, want) {
+		t.Errorf("%v", order)
+	}
+	if l.step(Synced{14, 0}); l.core.Status().SyncedEnd != 14 {
+		t.Errorf("synced to %d", l.core.Status().SyncedEnd)
 	}
 }
 

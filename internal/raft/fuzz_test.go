@@ -13,6 +13,7 @@ import (
 //   - nothing committed is cut; what is committed is in the log;
 //   - a Fetch acknowledges only what is durable, and votes are asked for with what is durable;
 //   - a vote is on disk before its answer leaves, and the own one before others are asked;
+//   - epoch starts ascend, none is behind the log's end, and each append is of the last one's epoch;
 //   - each request is answered at most once;
 //   - the deadline is in the future; nothing comes after the end.
 func FuzzCore(f *testing.F) {
@@ -418,10 +419,19 @@ func (v *victim) checkEffect(e Effect, hw Offset) {
 			}
 			v.votes[e.State.Epoch] = id
 		}
+	case WriteEpochStarts:
+		for i, s := range e.Entries {
+			if i > 0 && (s.Epoch <= e.Entries[i-1].Epoch || s.Start <= e.Entries[i-1].Start) || s.Start > v.disk.end {
+				v.t.Fatalf("epoch starts %v of a log to %d", e.Entries, v.disk.end)
+			}
+		}
 	case AppendLog:
 		for _, b := range e.Batches {
 			if b.BaseOffset != v.disk.end {
 				v.t.Fatalf("appends at %d to a log that ends at %d", b.BaseOffset, v.disk.end)
+			}
+			if s := v.disk.epochs[len(v.disk.epochs)-1]; s.Epoch != b.Epoch || s.Start > b.BaseOffset {
+				v.t.Fatalf("appends at %d with epoch %d, and the epoch starts are %v", b.BaseOffset, b.Epoch, v.disk.epochs)
 			}
 			v.disk.end = b.LastOffset + 1
 		}

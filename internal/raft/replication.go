@@ -4,20 +4,28 @@ import "slices"
 
 // The log's end, what of it is durable and what is committed: whoever moves them, they are moved here.
 
-// append puts batches at the log's end, whoever made them.
+// append puts batches at the log's end, whoever made them. An AppendLog has batches of one epoch, and comes before the
+// next epoch's WriteEpochStarts, which makes it durable. 1. A follower appends records of the epochs 1 and 2 in one
+// write, and loses power. 2. Those of epoch 1 are torn. 3. Were the start of epoch 2 on disk by then, behind them,
+// they would look like records that were once durable, and are damaged.
 func (c *Core) append(batches ...Batch) {
-	if len(batches) == 0 {
-		return
+	for len(batches) > 0 {
+		n := 1
+		for n < len(batches) && batches[n].Epoch == batches[0].Epoch {
+			n++
+		}
+		c.appendEpoch(batches[:n:n])
+		batches = batches[n:]
 	}
-	starts := c.log.epochs
+}
+
+// appendEpoch appends batches of one epoch.
+func (c *Core) appendEpoch(batches []Batch) {
+	c.beginEpoch(batches[0].Epoch, batches[0].BaseOffset)
 	control := false
 	for _, b := range batches {
 		if b.BaseOffset != c.log.end {
 			c.broken("append at offset %d", b.BaseOffset)
-		}
-		if n := len(starts); n == 0 || starts[n-1].Epoch != b.Epoch {
-			// Epochs that have no record make way, newer ones too.
-			starts = append(startsBelow(starts, b.BaseOffset), EpochStart{b.Epoch, b.BaseOffset})
 		}
 		c.log.end = b.LastOffset + 1
 		if b.Control != nil {
@@ -25,13 +33,23 @@ func (c *Core) append(batches ...Batch) {
 			c.history.add(b)
 		}
 	}
-	if !slices.Equal(starts, c.log.epochs) {
-		c.setEpochs(starts)
-	}
 	c.emit(AppendLog{batches, c.log.end, c.log.generation})
 	if control {
 		c.announceVoters()
 	}
+}
+
+// beginEpoch enters the epoch of the batch at the log's end, if it is another one than that of the batch before.
+func (c *Core) beginEpoch(epoch Epoch, at Offset) {
+	if n := len(c.log.epochs); n > 0 && c.log.epochs[n-1].Epoch == epoch {
+		return
+	}
+	// Epochs that have no record make way, newer ones too: it may be the old epoch that goes on.
+	starts := startsBelow(c.log.epochs, at)
+	if n := len(starts); n == 0 || starts[n-1].Epoch != epoch {
+		starts = append(starts, EpochStart{epoch, at})
+	}
+	c.setEpochs(starts)
 }
 
 func (c *Core) setEpochs(starts []EpochStart) {
