@@ -3,10 +3,14 @@ package main
 import (
 	"bytes"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
+
+	"kstorage/internal/cli"
 )
 
 // realMain is set in the environment of a process that is the program itself, with what main does about signals.
@@ -16,6 +20,23 @@ func init() {
 	if os.Getenv(realMain) != "" {
 		main()
 	}
+}
+
+// combined is the configuration of a broker and controller.
+const combined = "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.bootstrap.servers=c:9093\n" +
+	"listeners=PLAINTEXT://:9092,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER\nlog.dirs=d1\n"
+
+// runInProcess returns what the program prints on both streams.
+func runInProcess(argv []string, env map[string]string) (out string, rc int) {
+	var stdout, stderr bytes.Buffer
+	rc = run(argv, cli.World{
+		Stdout: &stdout, Stderr: &stderr,
+		Env:           func(name string) (string, bool) { value, ok := env[name]; return value, ok },
+		Now:           func() time.Time { return time.Unix(1_796_017_003, 0).UTC() },
+		Random:        rand.NewChaCha8([32]byte{1}),
+		LocalHostName: func() string { return "c" },
+	})
+	return stdout.String() + stderr.String(), rc
 }
 
 // shell runs a script in which kstorage is the program, and returns the exit code of its last command.
