@@ -175,7 +175,7 @@ func refusal(theirs, ours result, before, after files) string {
 	switch {
 	case ours.exit != 1:
 		return "should be refused"
-	case ours.stdout != "" && ours.stdout != theirs.stdout:
+	case ours.stdout != "" && comparable(ours.stdout) != comparable(theirs.stdout):
 		return "what fails says so on standard error alone"
 	case strings.TrimSpace(ours.stderr) == "":
 		return "fails without a word"
