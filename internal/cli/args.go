@@ -224,18 +224,13 @@ func mayHoldSecret(word string) bool {
 	return strings.Contains(word, "scram") || strings.Contains(word, "password")
 }
 
-var plainOption = regexp.MustCompile(`^--?[a-z-]+`)
-
 // shown is how a message quotes a word of the arguments. Where a credential is among them, each word may be a piece of it
-// that the shell has cut off, so no more is shown than the name of an option.
+// that the shell has cut off.
 func (p *parser) shown(word string) string {
-	if !p.secret && !mayHoldSecret(word) {
-		return strconv.Quote(word)
+	if p.secret || mayHoldSecret(word) {
+		return "(hidden)"
 	}
-	if name := plainOption.FindString(word); strings.HasPrefix(name, "--") && !mayHoldSecret(strings.TrimPrefix(name, "--"+optionCredential)) {
-		return strconv.Quote(name)
-	}
-	return "(hidden)"
+	return strconv.Quote(word)
 }
 
 func (g *Grammar) commandNames() string {
