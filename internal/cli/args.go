@@ -218,6 +218,9 @@ func (p *parser) leftOver(args []string) *UsageError {
 	return &UsageError{Reason: "unrecognized arguments: " + strings.Join(shown, " ")}
 }
 
+// credential matches what nothing but a SCRAM credential looks like.
+var credential = regexp.MustCompile(`(?i)^\s*scram-sha-|password=`)
+
 // mayHoldSecret reports whether a word looks like a SCRAM credential or a part of one.
 func mayHoldSecret(word string) bool {
 	word = strings.ToLower(word)
@@ -469,7 +472,7 @@ func (p *parser) noValue(o *option) *UsageError {
 
 // add records an option with its value. A credential that was meant for another option is refused before anything repeats it.
 func (p *parser) add(o *option, seen map[string]bool, value string) *UsageError {
-	if o.long != optionCredential && mayHoldSecret(value) && strings.Contains(value, "=") {
+	if o.long != optionCredential && credential.MatchString(value) {
 		return &UsageError{Reason: fmt.Sprintf("the value of the option %s looks like a credential, which belongs to --%s", o.name(), optionCredential)}
 	}
 	p.out.JSON = p.out.JSON || o.long == optionJSON
