@@ -305,11 +305,11 @@ func (p *parser) options(table []option, takesArgs bool, env func(string) (strin
 		}
 	}
 	p.args = append(arguments, p.args...)
-	if p.out.Command != "" && !takesArgs && len(p.args) > 0 {
-		return p.leftOver(p.args)
-	}
-	if err := p.environment(table, seen, env); err != nil {
-		return err
+	leftOver := p.out.Command != "" && !takesArgs && len(p.args) > 0
+	if !leftOver {
+		if err := p.environment(table, seen, env); err != nil {
+			return err
+		}
 	}
 	var missing []string
 	for i := range table {
@@ -317,13 +317,23 @@ func (p *parser) options(table []option, takesArgs bool, env func(string) (strin
 			missing = append(missing, fmt.Sprintf("%s (or %s)", o.name(), p.grammar.variable(o)))
 		}
 	}
+	required := ""
 	switch len(missing) {
 	case 0:
-		return nil
 	case 1:
-		return &UsageError{Reason: "the option " + missing[0] + " is required"}
+		required = "the option " + missing[0] + " is required"
+	default:
+		required = "the options " + strings.Join(missing, " and ") + " are required"
 	}
-	return &UsageError{Reason: "the options " + strings.Join(missing, " and ") + " are required"}
+	if leftOver {
+		e := p.leftOver(p.args)
+		e.Hint = required // a file name without its option, perhaps
+		return e
+	}
+	if required != "" {
+		return &UsageError{Reason: required}
+	}
+	return nil
 }
 
 func (p *parser) long(table []option, seen map[string]bool, word string) *UsageError {
@@ -462,10 +472,10 @@ func (p *parser) take(o *option, seen map[string]bool, value string, hasValue bo
 }
 
 func (p *parser) noValue(o *option) *UsageError {
-	e := &UsageError{Reason: fmt.Sprintf("the option %s needs a value", o.name())}
+	e := &UsageError{Reason: fmt.Sprintf("the option %s needs a value", o.name()), Hint: "a shell variable that is not set leaves nothing behind"}
 	if len(p.args) > 0 {
 		e.Reason += fmt.Sprintf(", but %s follows it", p.shown(p.args[0]))
-		e.Hint = fmt.Sprintf("a value that begins with a dash is written --%s=VALUE; an unset shell variable also looks like this", o.long)
+		e.Hint = fmt.Sprintf("a value that begins with a dash is written --%s=VALUE; %s", o.long, e.Hint)
 	}
 	return e
 }
