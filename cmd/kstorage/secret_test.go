@@ -28,7 +28,7 @@ func FuzzPasswords(f *testing.F) {
 }
 
 func chdirToNode(t testing.TB) {
-	t.Chdir(t.TempDir())
+	t.Chdir(scratch(t))
 	if err := os.WriteFile("F", []byte(combined), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func shell(t *testing.T, script string) (stdout, stderr string, rc int) {
 // formattedNode makes a working folder with the node F, which is formatted with the cluster id C, and G, which is not.
 func formattedNode(t *testing.T) {
 	t.Helper()
-	t.Chdir(t.TempDir())
+	t.Chdir(scratch(t))
 	conf := strings.ReplaceAll(combined, "://:", "://c:")
 	must(t, os.WriteFile("F", []byte(conf), 0o600))
 	must(t, os.WriteFile("G", []byte(strings.Replace(conf, "log.dirs=d1", "log.dirs=d2,d3", 1)), 0o600))
