@@ -129,7 +129,7 @@ func (p *Plan) lock() (release func(), err error) {
 func (p *Plan) stillEmpty() error {
 	for _, d := range p.Format {
 		now := directory{Dir: metaprops.Load([]string{d.Path}, "", p.disk).Dirs[0]}
-		if err := now.look(p.disk); err != nil {
+		if err := now.look(p.disk, d.Path == p.options.MetadataLogDir); err != nil {
 			return err
 		}
 		if now.State != metaprops.Empty || now.live() {

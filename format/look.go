@@ -32,7 +32,7 @@ func look(fsys disk.FS, e metaprops.Ensemble) []directory {
 	dirs := make([]directory, len(e.Dirs))
 	for i, d := range e.Dirs {
 		dirs[i] = directory{Dir: d}
-		dirs[i].unusable = dirs[i].look(fsys)
+		dirs[i].unusable = dirs[i].look(fsys, d.Path == e.MetadataDir)
 	}
 	return dirs
 }
@@ -41,7 +41,7 @@ func (d *directory) fail(op, name string, err error) *DirError {
 	return &DirError{Dir: d.Path, Op: op, Path: name, Err: err}
 }
 
-func (d *directory) look(fsys disk.FS) *DirError {
+func (d *directory) look(fsys disk.FS, isMetadata bool) *DirError {
 	if d.State == metaprops.Failed {
 		return d.fail(d.Err.Op, d.Err.Path, d.Err.Err)
 	}
@@ -57,16 +57,16 @@ func (d *directory) look(fsys disk.FS) *DirError {
 		return d.fail("read", d.Path, err)
 	}
 	for _, entry := range entries {
-		switch entry.Name() {
-		case checkpoint.BootstrapName:
-			d.bootstrap = true
-			if entry.IsDir() && d.State == metaprops.Empty {
-				return d.fail("remove", disk.Join(d.Path, checkpoint.BootstrapName), syscall.EISDIR)
-			}
-		case checkpoint.MetadataDir:
+		switch name := entry.Name(); {
+		case name == checkpoint.MetadataDir && (entry.IsDir() || isMetadata):
 			if err := d.lookAtMetadata(fsys); err != nil {
 				return err
 			}
+		case name != checkpoint.BootstrapName && name != metaprops.TempName || d.State != metaprops.Empty:
+		case entry.IsDir():
+			return d.fail("replace", disk.Join(d.Path, name), syscall.EISDIR)
+		case name == checkpoint.BootstrapName:
+			d.bootstrap = true
 		}
 	}
 	if d.State == metaprops.Empty {

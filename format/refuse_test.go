@@ -135,6 +135,28 @@ func TestRefusalsJoined(t *testing.T) {
 	}
 }
 
+// What other packages find wrong stops the run too.
+func TestErrorsOfOtherPackages(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*Options)
+		is     func(error) bool
+	}{
+		{"a bad list of voters", func(o *Options) { o.Standalone, o.InitialControllers = false, ptr("1") }, isA[*VoterError]},
+		{"a feature that is none", func(o *Options) { o.Features = []features.Level{{Name: "x", Level: 1}} }, isA[*features.UnsupportedFeatureError]},
+		{"a level given twice", func(o *Options) {
+			o.Release, o.Features = features.LatestKafka, []features.Level{{Name: features.MetadataVersionName, Level: 33}}
+		}, isA[*features.AmbiguousVersionError]},
+	}
+	for _, tt := range tests {
+		o := standaloneOptions("/d1")
+		tt.change(&o)
+		if _, err := newPlan(o, crashdisk.New()); err == nil || !tt.is(err) {
+			t.Errorf("%s: got %v", tt.name, err)
+		}
+	}
+}
+
 // What an interrupted format leaves in the folder of the metadata log is no live log.
 func TestNotLive(t *testing.T) {
 	d := diskWith(t, map[string]string{

@@ -26,7 +26,7 @@ func (p *planner) warn() {
 }
 
 func (p *planner) warnClusterID() {
-	id := p.ClusterID
+	id := *p.options.ClusterID // as it was given: a server reads one beyond ASCII otherwise
 	if _, err := kafkaid.Parse(id); err != nil || len(id) != kafkaid.TextLen {
 		p.warning("the cluster id %q is no UUID of %d characters, as random-uuid makes them", id, kafkaid.TextLen)
 	} else if !kafkaid.Canonical(id) {

@@ -21,14 +21,9 @@ var differences = []struct {
 	{"format", "a reserved or repeated directory id can't tell one voter from another", func(tr trial) bool {
 		return strings.Contains(tr.voters, zeroDirectoryID) || strings.Count(tr.voters, ownDirectoryID) > 1
 	}},
-	{"format", "on a first format one bad directory stops all", func(tr trial) bool {
-		dirs, _ := tr.directories()
-		return slices.ContainsFunc(dirs, tr.unreadable) && !slices.ContainsFunc(dirs, tr.formatted)
-	}},
-	{"format", "a file stands where a log could be", func(tr trial) bool {
-		_, file := tr.before["d1/__cluster_metadata-0"]
-		dirs, _ := tr.directories()
-		return file && slices.Contains(dirs, "d1") && !tr.formatted("d1")
+	{"format", "a bad directory stops all on a first format, and a bad metadata directory always", func(tr trial) bool {
+		dirs, metadata := tr.directories()
+		return tr.unreadable(metadata) || slices.ContainsFunc(dirs, tr.unreadable) && !slices.ContainsFunc(dirs, tr.formatted)
 	}},
 	{"format", "--standalone would found a new cluster on a node that lost its metadata directory", func(tr trial) bool {
 		dirs, metadata := tr.directories()
@@ -41,9 +36,8 @@ var differences = []struct {
 	}},
 	{"info", "the zero checkpoint is damaged", func(tr trial) bool {
 		_, empty := tr.before["d1/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"]
-		_, file := tr.before["d1/__cluster_metadata-0"]
 		_, metadata := tr.directories()
-		return (empty || file) && metadata == "d1" && (tr.formatted("d1") || tr.setting("process.roles") == "broker")
+		return empty && metadata == "d1" && (tr.formatted("d1") || tr.setting("process.roles") == "broker")
 	}},
 }
 

@@ -1,10 +1,11 @@
 // Package interop tests kstorage against real Apache Kafka: Kafka's tools and servers read what kstorage wrote, and
 // kstorage reads what they wrote.
 //
-//	make interop        go test -tags interop -count=1 -timeout 20m ./interop/...
+//	make interop        go test -tags interop -count=1 -timeout 30m ./interop/...
 //
 // The build tag keeps these tests out of `go test ./...`, which needs Go alone. They need a JDK of version 17 or newer
-// and Maven on the PATH, and fail with a word that says so when one is missing: a skipped interop test proves nothing.
+// and, until the jars are fetched, Maven, and fail with a word that says so when one is missing: a skipped interop test
+// proves nothing. All takes two minutes on two cores.
 //
 // Kafka's jars are fetched with pom.xml once for each version and kept in the user's cache folder. The environment
 // chooses something else:

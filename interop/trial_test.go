@@ -149,7 +149,7 @@ func (c *choice) fillFolder() {
 	if c.oneIn(6) {
 		left := c.any("d1/", "d1/meta.properties.tmp", "d1/topic-0/00000000000000000000.log",
 			"d1/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint",
-			"d1/lost+found/", "d1/meta.properties/", "d1", "d2/file", "d1/__cluster_metadata-0")
+			"d1/lost+found/", "d1/meta.properties/", "d1", "d2/file")
 		c.before[left] = ""
 		if left == "d1" || left == "d1/meta.properties/" {
 			delete(c.before, "d1/meta.properties")

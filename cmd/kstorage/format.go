@@ -61,9 +61,6 @@ func (s *session) format(ctx *urfave.Context) error {
 	for _, w := range plan.Warnings {
 		s.out.Warn(w)
 	}
-	if n := notice(plan); n != "" {
-		s.out.Note(n)
-	}
 	dryRun := ctx.Bool("dry-run")
 	if !dryRun {
 		removed, err := plan.Apply()
@@ -73,6 +70,9 @@ func (s *session) format(ctx *urfave.Context) error {
 		if err != nil {
 			return s.explain(err)
 		}
+	}
+	if n := notice(plan); n != "" {
+		s.out.Note(n)
 	}
 	err = s.out.Result(s.formatResult(plan, dryRun), formatText(plan, dryRun))
 	if err != nil && !dryRun && len(plan.Format) > 0 {

@@ -117,7 +117,7 @@ func (c goldenCase) lines(section string) []string {
 var outputs = []string{"cmd", "env", "modes", "exit", "stdout", "stderr", "log", "noeol", "tree"}
 
 func (c goldenCase) run(t *testing.T) outcome {
-	work := t.TempDir()
+	work := scratch(t)
 	put := map[string][]byte{}
 	for name, data := range c.files {
 		path, isPre := strings.CutPrefix(name, "pre/")

@@ -60,7 +60,11 @@ func (s *session) info(ctx *urfave.Context) error {
 	for _, w := range append(report.Warnings, format.Hazards(dirs)...) {
 		s.out.Warn(w)
 	}
-	zero, damage := readZeroCheckpoint(ensemble)
+	var zero *zeroCheckpoint
+	var damage error
+	if conf.IsController { // a broker does not read it
+		zero, damage = readZeroCheckpoint(ensemble)
+	}
 	result := infoResult{
 		Document: s.out.Document(), NodeID: conf.NodeID, Directories: infoDirectories(ensemble),
 		Problems: append([]string{}, report.Problems...), ZeroCheckpoint: zero,

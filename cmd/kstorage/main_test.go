@@ -17,6 +17,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// A program with the race detector sleeps a second before it ends; the tests run some two thousand of them.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	dropPowerOverFiles()
 	syscall.Umask(0o022)
 	testscript.Main(m, map[string]func(){
@@ -41,6 +43,17 @@ func testWorld() cli.World {
 
 // powerDropped is set in the environment of a process for which dropPowerOverFiles has nothing left to do.
 const powerDropped = "KSTORAGE_TEST_POWER_DROPPED"
+
+// scratch is t.TempDir in memory, where there is such a place: the tests format some two thousand nodes, each with a
+// dozen syncs, and what is on disk after a crash is tested elsewhere.
+func scratch(t testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "kstorage-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
 
 // dropPowerOverFiles makes root subject to file modes like anybody else, so that the tests of
 // unreadable files test something. Capabilities belong to a thread and go with exec, hence

@@ -36,12 +36,14 @@ var update = flag.Bool("update", false, "rewrite the texts that scripts compare 
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "../../testdata/script",
+		WorkdirRoot:         scratch(t),
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		ContinueOnError:     true, // one run tells all that differs
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TZ", "UTC")
+			e.Setenv("GORACE", os.Getenv("GORACE"))
 			e.Setenv(powerDropped, "1")
 			e.Setenv("CID", "Wq9rPWnzQ4uv0sRyMKXc1w")
 			e.Setenv("KSTORAGE_TEST_SEED", "1")

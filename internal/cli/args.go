@@ -218,24 +218,22 @@ func (p *parser) leftOver(args []string) *UsageError {
 	return &UsageError{Reason: "unrecognized arguments: " + strings.Join(shown, " ")}
 }
 
+// credential matches what nothing but a SCRAM credential looks like.
+var credential = regexp.MustCompile(`(?i)^\s*scram-sha-|password=`)
+
 // mayHoldSecret reports whether a word looks like a SCRAM credential or a part of one.
 func mayHoldSecret(word string) bool {
 	word = strings.ToLower(word)
 	return strings.Contains(word, "scram") || strings.Contains(word, "password")
 }
 
-var plainOption = regexp.MustCompile(`^--?[a-z-]+`)
-
 // shown is how a message quotes a word of the arguments. Where a credential is among them, each word may be a piece of it
-// that the shell has cut off, so no more is shown than the name of an option.
+// that the shell has cut off.
 func (p *parser) shown(word string) string {
-	if !p.secret && !mayHoldSecret(word) {
-		return strconv.Quote(word)
+	if p.secret || mayHoldSecret(word) {
+		return "(hidden)"
 	}
-	if name := plainOption.FindString(word); strings.HasPrefix(name, "--") && !mayHoldSecret(strings.TrimPrefix(name, "--"+optionCredential)) {
-		return strconv.Quote(name)
-	}
-	return "(hidden)"
+	return strconv.Quote(word)
 }
 
 func (g *Grammar) commandNames() string {
@@ -307,11 +305,11 @@ func (p *parser) options(table []option, takesArgs bool, env func(string) (strin
 		}
 	}
 	p.args = append(arguments, p.args...)
-	if p.out.Command != "" && !takesArgs && len(p.args) > 0 {
-		return p.leftOver(p.args)
-	}
-	if err := p.environment(table, seen, env); err != nil {
-		return err
+	leftOver := p.out.Command != "" && !takesArgs && len(p.args) > 0
+	if !leftOver {
+		if err := p.environment(table, seen, env); err != nil {
+			return err
+		}
 	}
 	var missing []string
 	for i := range table {
@@ -319,13 +317,23 @@ func (p *parser) options(table []option, takesArgs bool, env func(string) (strin
 			missing = append(missing, fmt.Sprintf("%s (or %s)", o.name(), p.grammar.variable(o)))
 		}
 	}
+	required := ""
 	switch len(missing) {
 	case 0:
-		return nil
 	case 1:
-		return &UsageError{Reason: "the option " + missing[0] + " is required"}
+		required = "the option " + missing[0] + " is required"
+	default:
+		required = "the options " + strings.Join(missing, " and ") + " are required"
 	}
-	return &UsageError{Reason: "the options " + strings.Join(missing, " and ") + " are required"}
+	if leftOver {
+		e := p.leftOver(p.args)
+		e.Hint = required // a file name without its option, perhaps
+		return e
+	}
+	if required != "" {
+		return &UsageError{Reason: required}
+	}
+	return nil
 }
 
 func (p *parser) long(table []option, seen map[string]bool, word string) *UsageError {
@@ -464,17 +472,17 @@ func (p *parser) take(o *option, seen map[string]bool, value string, hasValue bo
 }
 
 func (p *parser) noValue(o *option) *UsageError {
-	e := &UsageError{Reason: fmt.Sprintf("the option %s needs a value", o.name())}
+	e := &UsageError{Reason: fmt.Sprintf("the option %s needs a value", o.name()), Hint: "a shell variable that is not set leaves nothing behind"}
 	if len(p.args) > 0 {
 		e.Reason += fmt.Sprintf(", but %s follows it", p.shown(p.args[0]))
-		e.Hint = fmt.Sprintf("a value that begins with a dash is written --%s=VALUE; an unset shell variable also looks like this", o.long)
+		e.Hint = fmt.Sprintf("a value that begins with a dash is written --%s=VALUE; %s", o.long, e.Hint)
 	}
 	return e
 }
 
 // add records an option with its value. A credential that was meant for another option is refused before anything repeats it.
 func (p *parser) add(o *option, seen map[string]bool, value string) *UsageError {
-	if o.long != optionCredential && mayHoldSecret(value) && strings.Contains(value, "=") {
+	if o.long != optionCredential && credential.MatchString(value) {
 		return &UsageError{Reason: fmt.Sprintf("the value of the option %s looks like a credential, which belongs to --%s", o.name(), optionCredential)}
 	}
 	p.out.JSON = p.out.JSON || o.long == optionJSON

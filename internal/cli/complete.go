@@ -45,7 +45,8 @@ func (g *Grammar) bash() string {
     COMPREPLY=($(compgen -W %[3]q -- "$word"))
   elif [ "$before" = completion ]; then
     COMPREPLY=($(compgen -W %[4]q -- "$word"))
-  elif [[ $word == [^-]* || " $values " == *" $before "* ]]; then
+  elif [[ $word == [^-]* || -z $word && " $values " == *" $before "* ]]; then
+    local IFS=$'\n' # names of files may have blanks
     COMPREPLY=($(compgen -f -- "$word"))
   else
     COMPREPLY=($(compgen -W "$words" -- "$word"))

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,9 +50,9 @@ Options:
   -c, --config FILE
       The FILE to read. (required; TOOL_CONFIG)
   --feature NAME=LEVEL
-      A NAME=LEVEL that is so long to explain that the line must be broken somewhere,
-      and then once more, because it ends nowhere near. (may be given several times;
-      TOOL_FEATURE)
+      A NAME=LEVEL that is so long to explain that the line must be broken
+      somewhere, and then once more, because it ends nowhere near. (may be given
+      several times; TOOL_FEATURE)
   -f, --force
       Go on. (TOOL_FORCE)
 
@@ -110,22 +111,24 @@ func TestBashCompletes(t *testing.T) {
 	tests := []struct {
 		name  string
 		words string // the last one is that to complete
-		want  string
+		want  string // in the order of bash
 	}{
-		{"commands", `tool ""`, "make show --help"},
+		{"commands", `tool ""`, "--help|make|show"},
 		{"a command", `tool ma`, "make"},
-		{"options", `tool make ""`, "--config --feature --dry-run --force --help"},
-		{"an option", `tool make --f`, "--feature --force"},
-		{"a value", `tool make --config ""`, "a file b"},
-		{"a value of a short option", `tool make -c ""`, "a file b"},
+		{"options", `tool make ""`, "--config|--dry-run|--feature|--force|--help"},
+		{"an option", `tool make --f`, "--feature|--force"},
+		{"a value", `tool make --config ""`, "a file|b"},
+		{"a value of a short option", `tool make -c ""`, "a file|b"},
 		{"no value", `tool make --force --c`, "--config"},
-		{"an argument", `tool show ""`, "a file b"},
+		{"an argument", `tool show ""`, "a file|b"},
 		{"an option of a command with arguments", `tool show --h`, "--help"},
 	}
 	for _, tt := range tests {
 		cmd := exec.Command("bash", "-c", script+`COMP_WORDS=(`+tt.words+`); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _tool; printf '%s\n' "${COMPREPLY[@]}"`)
 		out, err := cmd.CombinedOutput()
-		if got := strings.Join(strings.Fields(string(out)), " "); err != nil || got != tt.want {
+		words := strings.Split(strings.TrimSpace(string(out)), "\n")
+		slices.Sort(words) // as bash does
+		if got := strings.Join(words, "|"); err != nil || got != tt.want {
 			t.Errorf("%s: %v, got %q, want %q", tt.name, err, got, tt.want)
 		}
 	}

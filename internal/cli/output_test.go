@@ -183,9 +183,35 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// A usage error is its reason.
-func TestUsageErrorText(t *testing.T) {
-	if text := (&UsageError{Command: "format", Reason: "reason", Hint: "hint"}).Error(); !strings.Contains(text, "reason") {
-		t.Errorf("got %q", text)
+// The wish for JSON counts behind a mistake too.
+func TestMistakesAsJSON(t *testing.T) {
+	for _, argv := range []string{"--json @nothing", "format --json @nothing", "format --jsonx --json", "format -x --json", "nothing --json", "@nothing format --json", "format --json rest"} {
+		a, err := storageGrammar().Canonical(strings.Fields(argv), noEnv)
+		if usage, ok := errors.AsType[*UsageError](err); !ok || !a.JSON || usage.Error() != usage.Reason {
+			t.Errorf("%s: %v, JSON %v", argv, err, a.JSON)
+		}
+	}
+	for _, argv := range []string{"format", "nothing", "format -- --jsonx"} {
+		if a, err := storageGrammar().Canonical(strings.Fields(argv), noEnv); err == nil || a.JSON {
+			t.Errorf("%s: %v, JSON %v", argv, err, a.JSON)
+		}
+	}
+}
+
+// Words that may be a part of a credential are not repeated, in whatever message.
+func TestCredentialsAreHidden(t *testing.T) {
+	for _, argv := range []string{
+		"format -S SCRAM-SHA-256=[name=a,password= geheim7", "SCRAM-SHA-256=[name=a,password= geheim7", "format -c F -s=SCRAM-SHA-256=[password=geheim7]",
+		"format -r SCRAM-SHA-256=[password=geheim7]", "scramgeheim7", "format -S password= @geheim7", "format --add-scramgeheim7", "format --xgeheim7 -S scram", "-- password geheim7",
+		"format -S -geheim7 scram", "format --cluster-id --geheim7 -S scram", "format -xgeheim7 -S scram",
+	} {
+		if _, err := storageGrammar().Canonical(strings.Fields(argv), noEnv); err == nil || strings.Contains(err.Error(), "geheim7") {
+			t.Errorf("%s: %v", argv, err)
+		}
+	}
+	// The names of options are, for they tell what is wrong.
+	_, err := storageGrammar().Canonical(strings.Fields("format --add-scrum=SCRAM-SHA-256=[password=x] --ignore"), noEnv)
+	if usage, ok := errors.AsType[*UsageError](err); !ok || !strings.Contains(usage.Hint, "--add-scram") {
+		t.Errorf("got %#v", err)
 	}
 }
