@@ -241,7 +241,7 @@ func (h hookedDisk) ReadFile(name string) ([]byte, error) {
 	return h.FS.ReadFile(name)
 }
 
-func (h hookedDisk) Open(name string) (io.ReadCloser, error) {
+func (h hookedDisk) Open(name string) (disk.Reader, error) {
 	h.before("Open " + name)
 	return h.FS.Open(name)
 }
