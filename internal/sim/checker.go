@@ -139,11 +139,11 @@ func keys(voters []raft.Voter) []raft.ReplicaKey {
 	return keys
 }
 
-// epochStarts checks the entries of leader-epoch-checkpoint: epochs and starts ascend.
+// epochStarts checks the entries of leader-epoch-checkpoint: epochs and starts ascend, and none starts behind the log's end.
 func (c *checker) epochStarts(p *process, entries []raft.EpochStart) {
 	last := raft.EpochStart{Epoch: -1, Start: -1}
 	for _, e := range entries {
-		if e.Epoch <= last.Epoch || e.Start <= last.Start {
+		if e.Epoch <= last.Epoch || e.Start <= last.Start || e.Start > p.directory.end() {
 			c.w.fail("%s lets epochs start at %v in a log that ends at %d", p, entries, p.directory.end())
 		}
 		last = e

@@ -32,6 +32,7 @@ type machine struct {
 	directory  *directory
 	process    *process
 	powerOff   bool   // while no process runs: packets vanish, else connections are refused
+	hangs      micros // so long the next fsync takes
 	clock      micros // is ahead of the world's by so much; counts since the process' start
 	wallAhead  micros
 }

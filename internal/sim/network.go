@@ -95,7 +95,11 @@ func (n *network) answer(c *call, a answer) {
 	if c.ended || c.from != nil && n.lost(m.process, c.from.machine) {
 		return
 	}
-	if n.w.chance(n.damage) {
+	damage := n.damage
+	if _, ok := a.response.(*raft.FetchSnapshotResponse); ok {
+		damage *= 4 // there are few of them
+	}
+	if n.w.chance(damage) {
 		a = n.damaged(a)
 	}
 	n.w.after(n.packet(), func() {

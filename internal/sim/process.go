@@ -87,7 +87,8 @@ func (p *process) alarm(at raft.Millis) {
 // startSync lets the fsync take its time. The log's Sync is one call, so that the bytes get to the disk either when it
 // begins or when it ends: appends that come meanwhile are covered, or not.
 func (p *process) startSync() {
-	duration := p.w.syncTime()
+	duration := max(p.w.syncTime(), p.machine.hangs)
+	p.machine.hangs = 0
 	early := p.w.intN(2) == 0
 	var result raft.Synced
 	var err error
@@ -301,7 +302,11 @@ func (p *process) carried(e raft.Effect) {
 			p.mayEnd()
 		}
 	case raft.Send:
-		if r, ok := e.Request.(*raft.VoteRequest); ok && !r.PreVote {
+		if r, ok := e.Request.(*raft.VoteRequest); ok && !r.PreVote && p.driver.syncing {
+			if p.w.faulty(4 * p.w.scenario.barrierFaults) {
+				p.end(0, true) // what it stands for is not on its disk yet
+			}
+		} else if ok && !r.PreVote {
 			p.mayEnd()
 		}
 	}
@@ -326,16 +331,19 @@ func (p *process) carried(e raft.Effect) {
 	d.unsure = nil
 }
 
-// mayEnd lets the process crash at a delicate place, when the step has been carried out, and come back while the others still
-// talk of it.
+// mayEnd lets the process crash at a delicate place, soon after the step has been carried out.
 func (p *process) mayEnd() {
 	if p.w.faulty(p.w.scenario.barrierFaults) {
-		power := p.w.chance(0.5)
-		p.after(0, func() {
-			p.machine.crash(power)
-			p.w.after(p.w.micros(pick(p.w, []micros{20 * millisecond, 300 * millisecond})), p.machine.start)
-		})
+		p.end(pick(p.w, []micros{0, 3 * p.w.network.delay}), p.w.chance(0.5))
 	}
+}
+
+// end crashes the process. It comes back while the others still talk of it.
+func (p *process) end(after micros, power bool) {
+	p.after(after, func() {
+		p.machine.crash(power)
+		p.w.after(p.w.micros(pick(p.w, []micros{20 * millisecond, 300 * millisecond})), p.machine.start)
+	})
 }
 
 func (p *process) stepped() {

@@ -43,9 +43,10 @@ var scenarios = []*scenario{
 		s.voters = []int{3, 5}
 		s.appendEvery = 40 * millisecond
 	}),
-	base("election", fault{500 * millisecond, killLeader}, fault{2 * second, partition}).with(func(s *scenario) {
+	base("election", fault{second, killLeader}, fault{second, hangDisk}, fault{2 * second, partition}).with(func(s *scenario) {
 		s.voters = []int{3, 5, 5}
 		s.quick, s.slowDisks = 1, 1
+		s.appendEvery = 300 * millisecond
 		s.barrierFaults = 0.1
 		s.loss = 0.06
 		s.faultsUntil = 15 * second
@@ -255,6 +256,14 @@ func failDisk(w *world) {
 func crashDisk(w *world) {
 	if m := w.victim(); m != nil {
 		m.disk.CrashAt(m.disk.Steps() + 1 + w.intN(20))
+	}
+}
+
+// hangDisk lets an fsync hang for longer than the leader lives.
+func hangDisk(w *world) {
+	if m := w.victim(); m != nil {
+		m.hangs = second + w.micros(2*second)
+		w.after(w.micros(second/2), func() { killLeader(w) })
 	}
 }
 

@@ -190,9 +190,9 @@ func (w *world) newID() (id uuid.UUID) {
 // syncTime is how long an fsync takes.
 func (w *world) syncTime() micros {
 	switch {
-	case w.slowDisks && w.chance(0.1):
-		return w.micros(second)
-	case w.slowDisks && w.chance(0.01):
+	case w.slowDisks && w.chance(0.2):
+		return w.micros(pick(w, []micros{200 * millisecond, 200 * millisecond, second}))
+	case w.slowDisks && w.chance(0.03):
 		return 3*second + w.micros(3*second)
 	}
 	return 100 + w.micros(3*millisecond)
@@ -320,6 +320,7 @@ func (w *world) heal() {
 	w.slowDisks = false
 	for _, m := range w.machines {
 		m.disk.FailAt(0, nil)
+		m.hangs = 0
 		if m.process == nil {
 			w.after(w.micros(second), m.start)
 		}
