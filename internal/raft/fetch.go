@@ -1,5 +1,21 @@
 package raft
 
+import "slices"
+
+const (
+	// maxReadBytes is the most that a peer gets with one answer, except for one larger batch. It is Kafka's largest batch:
+	// what comes in over the wire must not decide on this node's memory.
+	maxReadBytes int32 = 8 << 20
+
+	// maxFetchWaitMillis is the longest wait of a Fetch that has nothing to bring: ten times what nodes ask for, and
+	// longer than they wait for any answer.
+	maxFetchWaitMillis Millis = 5000
+
+	// maxObservers is how many replicas a leader remembers before it takes in no more observers, and how many Fetches
+	// wait. Beyond it they are served without either: no cluster has so many brokers, somebody makes up keys.
+	maxObservers = 10_000
+)
+
 // checkLeaderOnly is the check of Fetch, FetchSnapshot and UpdateRaftVoter (KIP-595). A higher epoch changes
 // nothing here. Kafka's BROKER_NOT_AVAILABLE of a leader that shuts down has no place: it resigns first.
 func (c *Core) checkLeaderOnly(epoch Epoch) Code {
@@ -17,7 +33,7 @@ func (c *Core) checkLeaderOnly(epoch Epoch) Code {
 // handleFetch answers a Fetch, or keeps it until there is something to tell (KIP-595).
 func (c *Core) handleFetch(in Received, r *FetchRequest) {
 	if !c.ourCluster(r.ClusterID) {
-		c.reply(in, &FetchResponse{Code: InconsistentClusterID, HighWatermark: Unknown})
+		c.reply(in, &FetchResponse{Code: InconsistentClusterID, LeaderView: noView, HighWatermark: Unknown})
 		return
 	}
 	if code := c.checkFetch(r); code != NoError {
@@ -34,12 +50,25 @@ func (c *Core) handleFetch(in Received, r *FetchRequest) {
 			return
 		}
 	}
-	f := pendingFetch{in, r, c.now + r.MaxWaitMillis}
-	if r.MaxWaitMillis > 0 && !l.hasNews(c, f, place) {
+	l.replaceFetch(c, r.Replica)
+	f := pendingFetch{in, r, c.now + min(r.MaxWaitMillis, maxFetchWaitMillis)}
+	if f.by > c.now && len(l.fetches) < maxObservers && !l.hasNews(c, f, place) {
 		l.fetches = append(l.fetches, f)
+		l.fetchBy = min(l.fetchBy, f.by)
 		return
 	}
 	c.reply(in, l.answer(c, f, place))
+}
+
+// replaceFetch answers a Fetch that waits when its replica sends another one: it has given that one up.
+func (l *leader) replaceFetch(c *Core, key ReplicaKey) {
+	i := slices.IndexFunc(l.fetches, func(f pendingFetch) bool { return f.request.Replica == key })
+	if i < 0 || key.NodeID < 0 {
+		return
+	}
+	f := l.fetches[i]
+	l.fetches = slices.Delete(l.fetches, i, i+1)
+	c.reply(f.in, l.answer(c, f, fetchPlace{}))
 }
 
 func (c *Core) checkFetch(r *FetchRequest) Code {
@@ -71,13 +100,18 @@ func (l *leader) answer(c *Core, f pendingFetch, place fetchPlace) *FetchRespons
 	if place.valid() {
 		// Up to the log's end, not the high watermark: followers have to have it before it can commit. The
 		// fsync of this node goes on meanwhile.
-		r.Read = LogRange{f.request.FetchOffset, c.log.end, f.request.MaxBytes}
+		r.Read = LogRange{f.request.FetchOffset, c.log.end, min(f.request.MaxBytes, maxReadBytes)}
 	}
 	return r
 }
 
-// completeFetches answers those that have news, and those whose wait is over.
+// completeFetches answers those that have news, and those whose wait is over. It is called whenever that could be, and
+// looks at them only if it can be: what waits is at the log's end, where nothing else is news.
 func (l *leader) completeFetches(c *Core) {
+	if l.fetchBy > c.now && l.toldEnd == c.log.end && l.toldHW == l.reportedHW(c) {
+		return
+	}
+	l.fetchBy, l.toldEnd, l.toldHW = never, c.log.end, l.reportedHW(c)
 	waiting := l.fetches[:0]
 	for _, f := range l.fetches {
 		place := c.log.place(f.request.FetchOffset, f.request.LastFetchedEpoch)
@@ -85,6 +119,7 @@ func (l *leader) completeFetches(c *Core) {
 			c.reply(f.in, l.answer(c, f, place))
 		} else {
 			waiting = append(waiting, f)
+			l.fetchBy = min(l.fetchBy, f.by)
 		}
 	}
 	clear(l.fetches[len(waiting):])

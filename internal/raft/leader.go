@@ -18,13 +18,17 @@ type leader struct {
 	replicas   []replica // all voters but this node, and the observers; in the order of keys
 
 	fetches []pendingFetch // that wait for news, in the order of arrival
-	change  *voterChange   // an AddRaftVoter or RemoveRaftVoter under way (membership.go)
-	updates []Voter        // what voters said of themselves under kraft.version 0 (UpdateRaftVoter)
+	fetchBy Millis         // when the first of them has waited enough, or earlier; never: none waits
+	toldEnd Offset         // the log's end and the high watermark that they have been compared with
+	toldHW  Offset
+	change  *voterChange // an AddRaftVoter or RemoveRaftVoter under way (membership.go)
+	updates []Voter      // what voters said of themselves under kraft.version 0 (UpdateRaftVoter)
 
 	checkBy  Millis   // check quorum: enough voters have to fetch until then
 	fetchers []NodeID // who has since the timer's start
 	beginAt  Millis   // when to look for voters that need a BeginQuorumEpoch
 	toBegin  []NodeID // who needs one
+	forgetAt Millis   // when to forget observers
 }
 
 // replica is what a leader knows of another node that fetches.
@@ -52,6 +56,8 @@ func (c *Core) toLeader(granting []NodeID) {
 		epochStart: c.log.end,
 		checkBy:    c.now + c.checkQuorumMillis(),
 		beginAt:    c.now,
+		fetchBy:    never,
+		forgetAt:   c.now + observerMemoryMillis,
 	}
 	c.become(l, quorumState{epoch: c.state.epoch, leaderID: c.cfg.NodeID, voted: noReplica})
 	// The epoch's start is on disk before its first append. 1. Operators delete quorum-state. 2. What tells
@@ -107,16 +113,17 @@ func (l *leader) poll(c *Core) {
 		}
 		l.restartCheck(c)
 	}
+	if l.forgetAt <= c.now {
+		l.forgetAt = c.now + observerMemoryMillis
+		l.forgetObservers(c)
+	}
 	l.beginQuorumEpoch(c)
 	l.completeFetches(c)
 	l.expireChange(c)
 }
 
 func (l *leader) deadline(c *Core) Millis {
-	at := min(l.checkBy, l.beginAt)
-	for _, f := range l.fetches {
-		at = min(at, f.by)
-	}
+	at := min(l.checkBy, l.beginAt, l.forgetAt, l.fetchBy)
 	if l.change != nil {
 		at = min(at, l.change.by)
 	}
@@ -133,11 +140,15 @@ func (l *leader) leave(c *Core) {
 
 // replica returns what is known of a key, which is a voter's or an observer's.
 func (l *leader) replica(key ReplicaKey) *replica {
-	i, ok := slices.BinarySearchFunc(l.replicas, key, func(r replica, key ReplicaKey) int { return compareKeys(r.key, key) })
+	i, ok := l.find(key)
 	if !ok {
 		l.replicas = slices.Insert(l.replicas, i, replica{key: key, end: Unknown, lastFetch: -1, lastCaughtUp: -1})
 	}
 	return &l.replicas[i]
+}
+
+func (l *leader) find(key ReplicaKey) (int, bool) {
+	return slices.BinarySearchFunc(l.replicas, key, func(r replica, key ReplicaKey) int { return compareKeys(r.key, key) })
 }
 
 // votersChanged makes the latest set the one that is counted by. A new voter that has fetched as an observer
@@ -179,6 +190,8 @@ func (l *leader) heardFetch(c *Core, key ReplicaKey, offset Offset) {
 	directory := key.DirectoryID
 	if v := voterOf(c.voters(), key); v != nil {
 		key = v.Key // under kraft.version 0 without the directory id
+	} else if _, known := l.find(key); !known && len(l.replicas) >= maxObservers {
+		return
 	}
 	r := l.replica(key)
 	if offset < r.end {
@@ -192,7 +205,6 @@ func (l *leader) heardFetch(c *Core, key ReplicaKey, offset Offset) {
 	}
 	r.directory, r.end, r.lastFetch, r.leaderEnd = directory, offset, c.now, c.log.end
 	l.heardFrom(c, key)
-	l.forgetObservers(c)
 }
 
 // forgetObservers drops those that have not fetched for long.
@@ -207,7 +219,7 @@ func (l *leader) heardFrom(c *Core, key ReplicaKey) {
 	if key.NodeID == c.cfg.NodeID || voterOf(c.voters(), key) == nil {
 		return
 	}
-	l.toBegin = slices.DeleteFunc(l.toBegin, func(id NodeID) bool { return id == key.NodeID })
+	l.begun(key.NodeID)
 	if !slices.Contains(l.fetchers, key.NodeID) {
 		l.fetchers = append(l.fetchers, key.NodeID)
 	}
@@ -236,7 +248,7 @@ func (l *leader) restartCheck(c *Core) {
 	l.checkBy = c.now + c.checkQuorumMillis()
 }
 
-// beginQuorumEpoch tells voters that don't fetch who leads: at once, and again and again.
+// beginQuorumEpoch tells voters that don't fetch who leads: at once, and once in each period.
 func (l *leader) beginQuorumEpoch(c *Core) {
 	period := max(1, c.cfg.FetchTimeoutMillis/2)
 	if l.beginAt <= c.now {
@@ -266,9 +278,13 @@ func (c *Core) handleBeginQuorumEpochResponse(o outgoing, r *BeginQuorumEpochRes
 		c.partition(o, r.Partition, r.LeaderView)
 	}
 	if l, ok := c.role.(*leader); ok {
-		// Any answer will do until the next round. Its acknowledgement is a Fetch.
-		l.toBegin = slices.DeleteFunc(l.toBegin, func(id NodeID) bool { return id == o.to })
+		l.begun(o.to)
 	}
+}
+
+// begun ends a BeginQuorumEpoch until the next round, whatever came of it. Its acknowledgement is a Fetch.
+func (l *leader) begun(id NodeID) {
+	l.toBegin = slices.DeleteFunc(l.toBegin, func(have NodeID) bool { return have == id })
 }
 
 // advance moves the high watermark to what a majority has on disk, and does what waits for it.

@@ -102,6 +102,7 @@ func (c *Core) probed(id RequestID, code Code, r *ApiVersionsResponse) {
 		return
 	}
 	v := *l.change.add
+	i, known := l.find(v.Key)
 	version := c.history.version()
 	if r != nil {
 		v.MinKRaftVersion, v.MaxKRaftVersion = r.MinKRaftVersion, r.MaxKRaftVersion
@@ -113,7 +114,7 @@ func (c *Core) probed(id RequestID, code Code, r *ApiVersionsResponse) {
 		l.endChange(c, RequestTimedOut, fmt.Sprintf("node %d answers ApiVersions with error %d", v.Key.NodeID, code))
 	case !r.HasKRaftVersion || !v.supports(version):
 		l.endChange(c, InvalidRequest, fmt.Sprintf("node %d doesn't support kraft.version %d", v.Key.NodeID, version))
-	case !l.replica(v.Key).caughtUp(c.now):
+	case !known || !l.replicas[i].caughtUp(c.now):
 		l.endChange(c, RequestTimedOut, fmt.Sprintf("voter %v has not caught up with the leader", v.Key))
 	default:
 		l.change.add = nil
@@ -189,7 +190,7 @@ func (l *leader) endChange(c *Core, code Code, message string) {
 // handleUpdateVoter takes in the endpoints and the range of a voter (KIP-853).
 func (c *Core) handleUpdateVoter(in Received, r *UpdateVoterRequest) {
 	code := c.updateVoter(r)
-	out := &UpdateVoterResponse{Code: code}
+	out := &UpdateVoterResponse{Code: code, LeaderView: noView}
 	if code != InconsistentClusterID {
 		out.LeaderView = c.view(in.Listener)
 	}
@@ -247,7 +248,7 @@ func (c *Core) upgrade(r *UpgradeRequest) (Code, string) {
 		return InvalidUpdateVersion, fmt.Sprintf("kraft.version is %d and cannot be lowered", version)
 	}
 	if code, message := c.checkChange(l); code != NoError {
-		return code, message
+		return InvalidUpdateVersion, message
 	}
 	// The set gets directory ids, so each voter must have told its own to this leader.
 	voters := make([]Voter, len(c.voters()))

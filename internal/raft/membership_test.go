@@ -255,7 +255,7 @@ func TestUpgrade(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 	}
-	if code := upgrade(1, false); code != RequestTimedOut {
+	if code := upgrade(1, false); code != InvalidUpdateVersion {
 		t.Errorf("before a commit of the epoch: %d", code)
 	}
 	l.syncAll()

@@ -39,6 +39,9 @@ type LeaderView struct {
 	Endpoint Endpoint // of the leader, on the listener of the request; zero if not known
 }
 
+// noView is that of an answer with a top-level error.
+var noView = LeaderView{LeaderID: None, Epoch: -1}
+
 type (
 	// VoteRequest asks for a vote or, with PreVote, whether there would be one.
 	VoteRequest struct {

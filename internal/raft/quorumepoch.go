@@ -5,7 +5,7 @@ import "slices"
 // handleBeginQuorumEpoch is told of a leader by itself (KIP-595).
 func (c *Core) handleBeginQuorumEpoch(in Received, r *BeginQuorumEpochRequest) {
 	if !c.ourCluster(r.ClusterID) {
-		c.reply(in, &BeginQuorumEpochResponse{Code: InconsistentClusterID})
+		c.reply(in, &BeginQuorumEpochResponse{Code: InconsistentClusterID, LeaderView: noView})
 		return
 	}
 	code := c.checkVoterOnly(r.Epoch, r.LeaderID)
@@ -30,7 +30,7 @@ func (c *Core) begins(r *BeginQuorumEpochRequest) bool {
 // handleEndQuorumEpoch is told that the leader resigned (KIP-595).
 func (c *Core) handleEndQuorumEpoch(in Received, r *EndQuorumEpochRequest) {
 	if !c.ourCluster(r.ClusterID) {
-		c.reply(in, &EndQuorumEpochResponse{Code: InconsistentClusterID})
+		c.reply(in, &EndQuorumEpochResponse{Code: InconsistentClusterID, LeaderView: noView})
 		return
 	}
 	code := c.checkVoterOnly(r.Epoch, r.LeaderID)

@@ -12,7 +12,7 @@ func (c *Core) vote(key ReplicaKey) {
 // handleVote answers Vote and pre-vote (KIP-595, KIP-996).
 func (c *Core) handleVote(in Received, r *VoteRequest) {
 	if !c.ourCluster(r.ClusterID) {
-		c.reply(in, &VoteResponse{Code: InconsistentClusterID})
+		c.reply(in, &VoteResponse{Code: InconsistentClusterID, LeaderView: noView})
 		return
 	}
 	code, granted := c.judge(r)
