@@ -128,8 +128,8 @@ type (
 
 	// Received is a request: from a peer, a tool, or this node's own layers above (AppendRequest,
 	// UpgradeRequest). Listener is where it came in, "" is the default one: answers name the leader's address
-	// on it. The answer is a Reply effect, at once or later; there is exactly one, except for Fetches that the
-	// Core forgets when it dies.
+	// on it. The answer is a Reply effect, at once or later; there is exactly one. After a Fatal there is none, not even
+	// to what came in before; and none to what comes in after ShutdownDone, before which all is answered.
 	Received struct {
 		ID       RequestID
 		Listener string
@@ -233,8 +233,8 @@ type (
 	DropSnapshotChunks struct{ ID SnapshotID }
 
 	// Send sends a request. Answered or SendFailed comes back; the core counts TimeoutMillis itself too. A role
-	// that ends forgets its requests: a Send to a destination where an older one is under way takes its place,
-	// and the older one's answer may be handed in or not.
+	// that ends forgets its requests, and so does a Fetch that is answered the other one: a Send to a destination
+	// where an older one is under way takes its place, and the older one's answer may be handed in or not.
 	Send struct {
 		ID            RequestID
 		To            Destination

@@ -57,8 +57,18 @@ type Core struct {
 	shutdownBy      Millis // of a shutdown under way; never: none
 	done            bool   // after Fatal and ShutdownDone
 	fatal           string
+	told            []told
 	effects         []Effect
 }
+
+// told is a notice that is not repeated for toldMillis. The last maxTold ones are remembered.
+type told struct {
+	notice Notice
+	until  Millis
+}
+
+const toldMillis Millis = 10_000
+const maxTold = 16
 
 // never is the time of a timer that doesn't run.
 const never Millis = 1<<63 - 1
@@ -150,10 +160,7 @@ func (c *Core) handle(in Input) {
 	case SnapshotInstalled:
 		c.handleSnapshotInstalled(in.Snapshot)
 	case SnapshotRejected:
-		if in.ID == c.installing {
-			c.installing = SnapshotID{}
-			c.notice("the snapshot %v that was fetched is damaged and is dropped", in.ID)
-		}
+		c.handleSnapshotRejected(in.ID)
 	case Clean:
 		c.handleClean(in)
 	}
@@ -194,8 +201,8 @@ func (c *Core) start(r Recovered) {
 		c.die("%v", err)
 		return
 	}
-	if c.cfg.DirectoryID == uuid.Nil {
-		c.die("node %d has no directory id", c.cfg.NodeID)
+	if err := c.cfg.check(); err != nil {
+		c.die("%v", err)
 		return
 	}
 	c.history.static = c.cfg.StaticVoters
@@ -207,6 +214,9 @@ func (c *Core) start(r Recovered) {
 		if s := c.log.latestSnapshot(); s == nil || b.BaseOffset >= s.ID.EndOffset {
 			c.history.add(b)
 		}
+	}
+	if !c.supports(c.history.version()) {
+		return
 	}
 	c.announceVoters()
 
@@ -262,6 +272,15 @@ func (c *Core) voterEndpoints(id NodeID) []Endpoint {
 		return v.Endpoints
 	}
 	return nil
+}
+
+// supports checks that this node can run at a kraft.version that it finds in the log or a snapshot. It stops if not.
+func (c *Core) supports(version int16) bool {
+	if c.ownVoter().supports(version) {
+		return true
+	}
+	c.die("the cluster runs at kraft.version %d, and this node supports %d to %d", version, c.cfg.MinKRaftVersion, c.cfg.MaxKRaftVersion)
+	return false
 }
 
 // ownVoter is what the node says of itself in a voter set.
@@ -336,7 +355,20 @@ func (c *Core) emit(e Effect) {
 func (c *Core) reply(in Received, r Response) { c.emit(Reply{in.ID, r}) }
 
 func (c *Core) notice(format string, args ...any) {
-	c.emit(Notice{fmt.Sprintf(format, args...), None, NoError})
+	c.tell(Notice{fmt.Sprintf(format, args...), None, NoError})
+}
+
+// tell emits a notice, unless it was told a moment ago: a peer that repeats itself each 20 ms would fill the disk.
+func (c *Core) tell(n Notice) {
+	c.told = slices.DeleteFunc(c.told, func(t told) bool { return t.until <= c.now })
+	if slices.ContainsFunc(c.told, func(t told) bool { return t.notice == n }) {
+		return
+	}
+	if len(c.told) == maxTold {
+		c.told = c.told[1:]
+	}
+	c.told = append(c.told, told{n, c.now + toldMillis})
+	c.emit(n)
 }
 
 // die stops the node. Nothing goes out behind it.

@@ -239,9 +239,27 @@ func TestOnlyVoter(t *testing.T) {
 
 // A damaged recovery ends in a Fatal, and nothing after it has an effect.
 func TestFatal(t *testing.T) {
+	voter := func(change func(*Voter)) func(*Config, *Recovered) {
+		return func(cfg *Config, _ *Recovered) { change(&cfg.StaticVoters[1]) }
+	}
 	for reason, change := range map[string]func(*Config, *Recovered){
-		"no directory id": func(cfg *Config, _ *Recovered) { cfg.DirectoryID = uuid.Nil },
-		"no snapshot":     func(_ *Config, r *Recovered) { r.LogStart = 3 },
+		"no directory id":                       func(cfg *Config, _ *Recovered) { cfg.DirectoryID = uuid.Nil },
+		"no snapshot":                           func(_ *Config, r *Recovered) { r.LogStart = 3 },
+		"a negative id":                         func(cfg *Config, _ *Recovered) { cfg.NodeID = -1 },
+		"no randomness":                         func(cfg *Config, _ *Recovered) { cfg.Random = nil },
+		"no listener":                           func(cfg *Config, _ *Recovered) { cfg.Listeners = nil },
+		"no default listener":                   func(cfg *Config, _ *Recovered) { cfg.DefaultListener = "OTHER" },
+		"no range":                              func(cfg *Config, _ *Recovered) { cfg.MinKRaftVersion, cfg.MaxKRaftVersion = 1, 0 },
+		"a negative range":                      func(cfg *Config, _ *Recovered) { cfg.MinKRaftVersion = -1 },
+		"no bytes of a Fetch":                   func(cfg *Config, _ *Recovered) { cfg.FetchMaxBytes = 0 },
+		"no bytes of a FetchSnapshot":           func(cfg *Config, _ *Recovered) { cfg.SnapshotMaxBytes = 0 },
+		"a negative time":                       func(cfg *Config, _ *Recovered) { cfg.RetryBackoffMillis = -1 },
+		"a time that adds up to a negative one": func(cfg *Config, _ *Recovered) { cfg.FetchTimeoutMillis = 1 << 62 },
+		"a voter twice":                         voter(func(v *Voter) { v.Key.NodeID = 1 }),
+		"a negative voter":                      voter(func(v *Voter) { v.Key.NodeID = -2 }),
+		"a static voter with a directory id":    voter(func(v *Voter) { v.Key.DirectoryID = dirID(2, 1) }),
+		"a voter that cannot be dialled":        voter(func(v *Voter) { v.Endpoints = nil }),
+		"a kraft.version that is not known":     func(_ *Config, r *Recovered) { r.Snapshots = []Snapshot{{KRaftVersion: 2}} },
 	} {
 		l := newLone(t, change)
 		l.step(Tick{})
@@ -253,6 +271,82 @@ func TestFatal(t *testing.T) {
 		}
 		if _, ok := l.core.Deadline(); ok {
 			t.Errorf("%s: a deadline", reason)
+		}
+	}
+}
+
+// A node runs with times of 0, and a broker without a listener.
+func TestSparseConfig(t *testing.T) {
+	l := newLone(t, func(cfg *Config, r *Recovered) {
+		cfg.NodeID, cfg.DirectoryID, cfg.CanBeVoter, cfg.Listeners = 9, dirID(9, 1), false, nil
+		cfg.ElectionTimeoutMillis, cfg.ElectionBackoffMaxMillis, cfg.FetchTimeoutMillis, cfg.RequestTimeoutMillis, cfg.RetryBackoffMillis = 0, 0, 0, 0, 0
+		r.QuorumState.LeaderID = 2
+	})
+	l.step(Tick{})
+	if q := l.sent(2).Request.(*FetchRequest); q.MaxWaitMillis != 1 || l.core.Status().Fatal != "" {
+		t.Errorf("%+v", q)
+	}
+}
+
+// A notice that repeats itself is told once in ten seconds.
+func TestNotices(t *testing.T) {
+	l := inRole(t, "leader")
+	said := func(id NodeID) bool {
+		l.ask(&BeginQuorumEpochRequest{Voter: noReplica, LeaderID: id, Epoch: 3})
+		return slices.ContainsFunc(l.effects, func(e Effect) bool {
+			n, ok := e.(Notice)
+			return ok && strings.HasPrefix(n.Text, "node ")
+		})
+	}
+	for i, want := range []bool{true, false, false} {
+		if said(2) != want {
+			t.Errorf("%d: %v", i, !want)
+		}
+	}
+	if !said(3) {
+		t.Error("another one is not told")
+	}
+	for id := range NodeID(100) {
+		said(10 + id)
+	}
+	if len(l.core.told) != maxTold {
+		t.Errorf("%d are remembered", len(l.core.told))
+	}
+	said(2)
+	l.now += toldMillis - 1
+	if said(2) {
+		t.Error("too early")
+	}
+	if l.now++; !said(2) {
+		t.Error("never again")
+	}
+}
+
+// An answer with a top-level error says nothing of a leader: node 0 may be one.
+func TestNoView(t *testing.T) {
+	other := "other"
+	for _, q := range []Request{
+		&VoteRequest{ClusterID: &other}, &BeginQuorumEpochRequest{ClusterID: &other}, &EndQuorumEpochRequest{ClusterID: &other},
+		&FetchRequest{ClusterID: &other}, &FetchSnapshotRequest{ClusterID: &other}, &UpdateVoterRequest{ClusterID: &other},
+	} {
+		var code Code
+		var view LeaderView
+		switch r := inRole(t, "leader").ask(q).(type) {
+		case *VoteResponse:
+			code, view = r.Code, r.LeaderView
+		case *BeginQuorumEpochResponse:
+			code, view = r.Code, r.LeaderView
+		case *EndQuorumEpochResponse:
+			code, view = r.Code, r.LeaderView
+		case *FetchResponse:
+			code, view = r.Code, r.LeaderView
+		case *FetchSnapshotResponse:
+			code, view = r.Code, r.LeaderView
+		case *UpdateVoterResponse:
+			code, view = r.Code, r.LeaderView
+		}
+		if code != InconsistentClusterID || view != noView {
+			t.Errorf("%T: code %d, %+v", q, code, view)
 		}
 	}
 }

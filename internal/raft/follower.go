@@ -7,7 +7,11 @@ import "fmt"
 const refusedJitterMillis = 20
 
 // fetchWaitMillis is how long a leader may keep a Fetch that has nothing to tell.
-const fetchWaitMillis Millis = 500
+//
+// Unlike Kafka, which has 500 ms whatever the timers are: with short ones the leader would seem to be dead.
+func (c *Core) fetchWaitMillis() Millis {
+	return max(1, min(500, c.cfg.RequestTimeoutMillis/2, c.cfg.FetchTimeoutMillis/2))
+}
 
 // follower fetches from the leader.
 type follower struct {
@@ -25,6 +29,7 @@ type follower struct {
 	updateAt Millis // when to tell the leader of this node's endpoints, or to join (join.go)
 	updated  bool   // the leader has them, in this epoch (kraft.version 0)
 	download *download
+	had      SnapshotID // the last download that came to its end
 }
 
 func (c *Core) newFollower() *follower {
@@ -72,7 +77,8 @@ func (f *follower) poll(c *Core) {
 	switch {
 	case !c.mayFetch() || c.out.waitsFor(leader):
 	case !c.ready(leader):
-		// The leader may be gone for good; a bootstrap server knows the next one.
+		// The leader may be gone for good; a bootstrap server knows the next one. It may be gone too: that doesn't keep
+		// this node from the leader.
 		c.askBootstrap()
 	case f.download != nil:
 		c.send(leader, c.defaultEndpoint(c.state.endpoints), c.fetchSnapshotRequest(f.download))
@@ -89,19 +95,19 @@ func (f *follower) leave(c *Core) {
 	}
 }
 
-// mayFetch tells that a Fetch may be sent. Its offset acknowledges everything before it, and the leader commits
+// mayFetch tells that the log is one to fetch for. The offset acknowledges everything before it, and the leader commits
 // by it: so all that this node has appended must be on its disk. 1. It fetches from its end. 2. The leader
 // counts it, and commits. 3. Both lose power. Were its end not durable, the entry could be gone from a
 // majority.
 func (c *Core) mayFetch() bool {
-	return c.log.synced == c.log.end && c.installing == SnapshotID{} && !c.out.fetching()
+	return c.log.synced == c.log.end && c.installing == SnapshotID{}
 }
 
 func (c *Core) fetchRequest() *FetchRequest {
 	return &FetchRequest{
 		ClusterID:        c.clusterID(),
 		Replica:          c.ownKey(),
-		MaxWaitMillis:    fetchWaitMillis,
+		MaxWaitMillis:    c.fetchWaitMillis(),
 		MaxBytes:         c.cfg.FetchMaxBytes,
 		Epoch:            c.state.epoch,
 		FetchOffset:      c.log.end,
@@ -117,15 +123,13 @@ func (f *follower) succeeded(c *Core) {
 	f.reconnecting, f.refused, f.earlyUsed, f.earlyAt = false, false, false, never
 }
 
-func (f *follower) fetchFailed(c *Core, o outgoing, reason SendFailure) {
-	if o.to != c.state.leaderID {
-		return
-	}
+// connectionFailed: a request to the leader, of whatever kind, had no answer.
+func (f *follower) connectionFailed(c *Core, reason SendFailure) {
 	switch reason {
 	case Disconnected:
 		if !f.reconnecting {
 			f.reconnecting = true
-			c.out.forgive(o.to)
+			c.out.forgive(c.state.leaderID)
 		}
 	case Refused:
 		f.refused = true
@@ -143,6 +147,7 @@ func (c *Core) handleFetchResponse(o outgoing, r *FetchResponse) {
 	if !ok {
 		return
 	}
+	c.out.forgetFetches()
 	var err error
 	switch {
 	case r.LeaderID != c.state.leaderID:
@@ -165,7 +170,9 @@ func (c *Core) handleFetchResponse(o outgoing, r *FetchResponse) {
 		c.backOff(o.to)
 		return
 	}
-	f.succeeded(c)
+	if f.download == nil || f.download.id != f.had {
+		f.succeeded(c)
+	}
 	if f.download != nil && o.to != c.state.leaderID {
 		// The leader has answered as a bootstrap server; the bytes come over its own connection, which is not
 		// ready yet. Without a pause the same question would get the same answer until it is.
@@ -228,10 +235,16 @@ func (c *Core) appendFetched(batches []Batch) error {
 		for _, r := range b.Control {
 			switch r := r.(type) {
 			case KRaftVersion:
+				switch {
+				case r.Version < version:
+					return fmt.Errorf("the batch at offset %d lowers kraft.version from %d to %d", b.BaseOffset, version, r.Version)
+				case !c.supports(r.Version):
+					return nil
+				}
 				version = r.Version
 			case Voters:
-				if version == 0 {
-					return fmt.Errorf("the batch at offset %d has voters under kraft.version 0", b.BaseOffset)
+				if err := checkVoters(version, r.Voters); err != nil {
+					return fmt.Errorf("the batch at offset %d: %w", b.BaseOffset, err)
 				}
 			}
 		}

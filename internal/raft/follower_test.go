@@ -10,6 +10,12 @@ func data(base, last Offset, epoch Epoch) Batch {
 	return Batch{BaseOffset: base, LastOffset: last, Epoch: epoch, Bytes: []byte("x")}
 }
 
+// records is an answer with one control batch at offset 10.
+func records(control ...ControlRecord) FetchResponse {
+	b := Batch{BaseOffset: 10, LastOffset: 9 + Offset(len(control)), Epoch: 3, Control: control, Bytes: []byte("x")}
+	return FetchResponse{HighWatermark: 5, Batches: []Batch{b}}
+}
+
 // TestFetched has what a follower does with the answer to a Fetch (KIP-595). Its log ends at 10 with epoch 2,
 // it is in epoch 3 and knows that 5 are committed.
 func TestFetched(t *testing.T) {
@@ -36,6 +42,13 @@ func TestFetched(t *testing.T) {
 		{"a batch to the end of all offsets", FetchResponse{HighWatermark: 5, Batches: []Batch{data(10, NoHighWatermark, 3)}}, 10, 5, false, false},
 		{"fewer control records than offsets", FetchResponse{HighWatermark: 5, Batches: []Batch{four}}, 10, 5, false, false},
 		{"voters under kraft.version 0", FetchResponse{HighWatermark: 5, Batches: []Batch{{BaseOffset: 10, LastOffset: 10, Epoch: 3, Control: []ControlRecord{Voters{}}}}}, 10, 5, false, false},
+		{"no voters", records(KRaftVersion{1}, Voters{}), 10, 5, false, false},
+		{"a voter twice", records(KRaftVersion{1}, Voters{[]Voter{testVoter(1), testVoter(2), testVoter(1)}}), 10, 5, false, false},
+		{"a voter with a negative id", records(KRaftVersion{1}, Voters{[]Voter{{Key: ReplicaKey{NodeID: -1}}}}), 10, 5, false, false},
+		{"good voters", records(KRaftVersion{1}, Voters{[]Voter{testVoter(1), testVoter(2)}}), 12, 5, false, true},
+		{"kraft.version goes back", records(KRaftVersion{1}, KRaftVersion{0}), 10, 5, false, false},
+		{"kraft.version again", records(KRaftVersion{1}, KRaftVersion{1}), 12, 5, false, true},
+		{"a kraft.version that this node doesn't know", records(KRaftVersion{2}), 10, 5, true, false},
 		{"divergence", FetchResponse{HighWatermark: 5, Diverging: &EpochEnd{2, 7}}, 7, 5, false, true},
 		{"divergence in an epoch that is not here", FetchResponse{HighWatermark: 5, Diverging: &EpochEnd{1, 9}}, 5, 5, false, true},
 		{"divergence below the high watermark", FetchResponse{HighWatermark: 5, Diverging: &EpochEnd{1, 4}}, 10, 5, true, false},
@@ -281,6 +294,122 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%v", l.core.Status().Role)
 		}
 	})
+}
+
+// The connection to the leader is the same, whatever goes over it.
+func TestRefusedRequests(t *testing.T) {
+	observer := func(change func(*Config)) func(*Config, *Recovered) {
+		return func(cfg *Config, r *Recovered) {
+			dynamic(3)(cfg, r)
+			change(cfg)
+		}
+	}
+	for _, test := range []struct {
+		request string
+		change  func(*Config, *Recovered)
+		voter   bool
+	}{
+		{"UpdateVoter", nil, true},
+		{"AddVoter", observer(func(cfg *Config) { cfg.NodeID, cfg.DirectoryID, cfg.AutoJoin = 4, dirID(4, 1), true }), false},
+		{"RemoveVoter", observer(func(cfg *Config) { cfg.DirectoryID, cfg.AutoJoin = dirID(1, 9), true }), false},
+	} {
+		start := func() *lone {
+			l := newLone(t, func(cfg *Config, r *Recovered) {
+				if test.change != nil {
+					test.change(cfg, r)
+				}
+				r.QuorumState.LeaderID = 2
+			})
+			l.step(Tick{})
+			answer := func() {
+				l.step(Answered{l.sentFetch(), &FetchResponse{LeaderView: view(3, 2), HighWatermark: Unknown}})
+			}
+			l.now += 1999
+			answer()
+			l.now++
+			answer()
+			if got := requestName(l.sent(2).Request); got != test.request {
+				t.Fatalf("%s is sent, not %s", got, test.request)
+			}
+			return l
+		}
+		l := start()
+		l.step(SendFailed{l.sent(2).ID, Disconnected})
+		if got := requestName(l.sent(2).Request); got != "Fetch" {
+			t.Errorf("%s: %s", test.request, got)
+		}
+		l = start()
+		l.step(SendFailed{l.sent(2).ID, Refused})
+		if l.after(5); (l.core.Status().Role == Prospective) != test.voter {
+			t.Errorf("%s: %v", test.request, l.core.Status().Role)
+		}
+	}
+}
+
+// A bootstrap server that doesn't answer is not in the leader's way, and when both answer, the first one counts.
+func TestTwoFetches(t *testing.T) {
+	both := func() (l *lone, leader, bootstrap RequestID) {
+		l = inRole(t, "follower, fetched")
+		l.after(1)
+		l.step(SendFailed{l.sentFetch(), TimedOut})
+		bootstrap = l.sentFetch()
+		l.after(20)
+		return l, l.sent(2).ID, bootstrap
+	}
+	records := &FetchResponse{LeaderView: view(3, 2), HighWatermark: 12, Batches: []Batch{data(10, 11, 3)}}
+	old := &FetchResponse{LeaderView: view(3, 2), HighWatermark: 5}
+	for _, leaderFirst := range []bool{true, false} {
+		l, first, second := both()
+		if !leaderFirst {
+			first, second = second, first
+		}
+		l.step(Answered{first, records})
+		l.step(Answered{second, old}) // a high watermark of before, which must not go back
+		if s := l.core.Status(); s.LogEnd != 12 || s.HighWatermark != 12 || s.Fatal != "" {
+			t.Errorf("leader first %v: %+v", leaderFirst, s)
+		}
+	}
+	l, _, bootstrap := both()
+	l.step(Answered{bootstrap, &FetchResponse{Partition: FencedLeaderEpoch, LeaderView: view(4, 3), HighWatermark: Unknown}})
+	if s := l.core.Status(); s.LeaderID != 3 {
+		t.Errorf("the next leader is not heard of: %+v", s)
+	}
+}
+
+// A leader keeps a Fetch for less than what makes it seem dead.
+func TestFetchWait(t *testing.T) {
+	for _, test := range []struct{ request, fetch, want Millis }{
+		{2000, 2000, 500}, {1000, 1000, 500}, {800, 2000, 400}, {2000, 300, 150}, {0, 0, 1},
+	} {
+		c := &Core{cfg: Config{RequestTimeoutMillis: test.request, FetchTimeoutMillis: test.fetch}}
+		if got := c.fetchWaitMillis(); got != test.want {
+			t.Errorf("timeouts of %d and %d ms: %d", test.request, test.fetch, got)
+		}
+	}
+}
+
+// A node that has been removed and doesn't know whether that is committed raises no epoch for want of pre-votes.
+func TestRemovedIsNoShortcut(t *testing.T) {
+	for _, removed := range []bool{true, false} {
+		l := newLone(t, func(cfg *Config, r *Recovered) {
+			dynamic(3)(cfg, r)
+			set := []Voter{testVoter(2), testVoter(3)}
+			if !removed {
+				set = append(set, testVoter(1))
+			}
+			r.Control = []Batch{{BaseOffset: 0, LastOffset: 0, Epoch: 1, Control: []ControlRecord{Voters{set}}}}
+			r.LogEnd, r.EpochStarts = 1, []EpochStart{{1, 0}}
+		})
+		l.step(Tick{})
+		l.after(1005)
+		if l.core.Status().Role != Prospective {
+			t.Fatalf("%v", l.core.Status().Role)
+		}
+		l.step(SendFailed{l.sentVote(2), Unsupported})
+		if s := l.core.Status(); (s.Role == Candidate) == removed || (s.Epoch == 4) == removed {
+			t.Errorf("removed %v: %v of epoch %d", removed, s.Role, s.Epoch)
+		}
+	}
 }
 
 // Elections: the ends of Prospective and Candidate (KIP-595, KIP-996).

@@ -266,7 +266,7 @@ func (v *victim) batch(base Offset) Batch {
 		b.Control = []ControlRecord{Voters{v.voters()}}
 	case 3:
 		b.LastOffset = base + 1
-		b.Control = []ControlRecord{KRaftVersion{int16(v.pick(3))}, Voters{v.voters()}}
+		b.Control = []ControlRecord{KRaftVersion{[]int16{0, 1, 1, 1, 1, 1, 1, 2}[v.pick(8)]}, Voters{v.voters()}}
 	case 4:
 		b.Epoch = v.last.LastEpoch
 	}

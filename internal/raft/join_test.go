@@ -143,7 +143,13 @@ func TestShutdown(t *testing.T) {
 		}
 	}
 	l := inRole(t, "leader")
+	l.syncAll()
+	l.ask(fetch(2, 11)) // waits
+	waits := l.nextID
 	l.step(Shutdown{})
+	if l.answerTo(waits) == nil {
+		t.Errorf("a request is not answered: %v", l.effects)
+	}
 	l.ask(&BeginQuorumEpochRequest{Voter: noReplica, LeaderID: 2, Epoch: 4})
 	if _, done := effect[ShutdownDone](l); !done {
 		t.Errorf("another leader is known: %v", l.effects)

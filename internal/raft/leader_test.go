@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -196,6 +197,108 @@ func TestBeginQuorumEpochIsRepeated(t *testing.T) {
 		if s, ok := e.(Send); ok && s.To.NodeID == 3 {
 			t.Error("a voter that fetches is told again")
 		}
+	}
+}
+
+// A voter whose process is gone is told once in each period, not after each backoff.
+func TestBeginQuorumEpochToNobody(t *testing.T) {
+	for _, reason := range []SendFailure{Disconnected, Refused, TimedOut, Unsupported, Corrupt} {
+		l := inRole(t, "leader")
+		sent := 0
+		for end := l.now + 2500; l.now < end; {
+			for _, o := range slices.Clone(l.core.out.inFlight) {
+				if o.to == 3 {
+					sent++
+					l.step(SendFailed{o.id, reason})
+				}
+			}
+			l.after(10)
+		}
+		if sent != 3 {
+			t.Errorf("reason %d: %d times in 2.5 s", reason, sent)
+		}
+	}
+}
+
+// What a peer asks for doesn't decide on this node's memory.
+func TestFetchBounds(t *testing.T) {
+	l := inRole(t, "leader")
+	l.syncAll()
+	l.ask(fetch(2, 11))
+	l.ask(fetch(3, 11))
+	q := fetch(9, 0)
+	q.LastFetchedEpoch, q.MaxBytes = 0, 1<<31-1
+	if r := l.ask(q).(*FetchResponse); r.Read.MaxBytes != 8<<20 {
+		t.Errorf("%+v", r.Read)
+	}
+	l.core.log.snapshots = []Snapshot{{ID: SnapshotID{7, 2}, SizeBytes: 1 << 40}}
+	if r := l.ask(&FetchSnapshotRequest{Epoch: 3, SnapshotID: SnapshotID{7, 2}, MaxBytes: 1<<31 - 1}).(*FetchSnapshotResponse); r.Read != 8<<20 {
+		t.Errorf("%+v", r)
+	}
+	q = fetch(9, 11)
+	q.MaxWaitMillis = 1<<31 - 1
+	l.ask(q)
+	id := l.nextID
+	for range 10 {
+		l.after(500)
+		l.ask(fetch(2, 11))
+	}
+	if l.step(Tick{}); len(l.core.role.(*leader).fetches) != 1 {
+		t.Errorf("the Fetch %d waits still", id)
+	}
+}
+
+// A replica has one Fetch at the leader: the older one is answered with nothing.
+func TestFetchIsReplaced(t *testing.T) {
+	l := inRole(t, "leader")
+	l.syncAll()
+	l.ask(fetch(2, 11))
+	l.ask(fetch(3, 11))
+	first := l.nextID
+	l.ask(fetch(3, 11))
+	r, ok := l.answerTo(first).(*FetchResponse)
+	if !ok || r.Partition != NoError || r.Read.From < r.Read.End {
+		t.Errorf("%v", l.effects)
+	}
+	waits := func() int { return len(l.core.role.(*leader).fetches) }
+	if waits() != 2 {
+		t.Errorf("%d wait", waits())
+	}
+	other := fetch(3, 11)
+	other.Replica.DirectoryID[15]++
+	l.ask(other)
+	nobody := fetch(3, 11)
+	nobody.Replica = noReplica
+	l.ask(nobody)
+	l.ask(nobody)
+	if waits() != 5 {
+		t.Errorf("%d wait", waits())
+	}
+}
+
+// Keys that somebody makes up are served, and neither remembered nor kept waiting without end; voters always are.
+func TestManyObservers(t *testing.T) {
+	l := inRole(t, "leader")
+	l.syncAll()
+	leader := l.core.role.(*leader)
+	for i := range maxObservers + 100 {
+		q := fetch(NodeID(100+i), 11)
+		q.HighWatermark = Unknown
+		l.ask(q)
+	}
+	if len(leader.replicas) != maxObservers || len(leader.fetches) != maxObservers {
+		t.Errorf("%d are remembered, %d wait", len(leader.replicas), len(leader.fetches))
+	}
+	if l.ask(fetch(2, 11)); l.core.Status().HighWatermark != 11 || len(leader.replicas) != maxObservers {
+		t.Errorf("high watermark %d, %d are remembered", l.core.Status().HighWatermark, len(leader.replicas))
+	}
+	// Without a DescribeQuorum, too, they are forgotten.
+	for range 600 {
+		l.after(1000)
+		l.ask(fetch(2, 11))
+	}
+	if len(leader.replicas) != 2 || len(leader.fetches) != 1 || l.core.Status().Role != Leader {
+		t.Errorf("%d are remembered, %d wait", len(leader.replicas), len(leader.fetches))
 	}
 }
 

@@ -40,15 +40,20 @@ func (r *requests) ready(to NodeID, now Millis) bool {
 		!slices.ContainsFunc(r.backoffs, func(b backoff) bool { return b.to == to && b.until > now })
 }
 
-// fetching reports whether a Fetch or FetchSnapshot is under way, to whomever: there is at most one.
-func (r *requests) fetching() bool {
-	return slices.ContainsFunc(r.inFlight, func(o outgoing) bool {
-		switch o.request.(type) {
-		case *FetchRequest, *FetchSnapshotRequest:
-			return true
-		}
-		return false
-	})
+// fetching reports whether a Fetch or FetchSnapshot is under way: there is at most one to a bootstrap server, and one
+// to the leader.
+func (r *requests) fetching() bool { return slices.ContainsFunc(r.inFlight, outgoing.fetches) }
+
+// forgetFetches forgets them. One of two has been answered; the other's answer would be to a log of before, or tell of a
+// high watermark of before.
+func (r *requests) forgetFetches() { r.inFlight = slices.DeleteFunc(r.inFlight, outgoing.fetches) }
+
+func (o outgoing) fetches() bool {
+	switch o.request.(type) {
+	case *FetchRequest, *FetchSnapshotRequest:
+		return true
+	}
+	return false
 }
 
 // take removes a request that has come to an end.
@@ -126,12 +131,15 @@ func (c *Core) handleSendFailed(in SendFailed) {
 
 func (c *Core) sendFailed(o outgoing, reason SendFailure) {
 	c.backOff(o.to)
+	if f, ok := c.role.(*follower); ok && o.to == c.state.leaderID {
+		f.connectionFailed(c, reason)
+	}
 	switch r := o.request.(type) {
 	case *VoteRequest:
 		c.voteFailed(o, r, reason)
-	case *FetchRequest, *FetchSnapshotRequest:
-		if f, ok := c.role.(*follower); ok {
-			f.fetchFailed(c, o, reason)
+	case *BeginQuorumEpochRequest:
+		if l, ok := c.role.(*leader); ok {
+			l.begun(o.to)
 		}
 	case *UpdateVoterRequest:
 		if f, ok := c.role.(*follower); ok && reason == Unsupported {
@@ -203,7 +211,7 @@ func (c *Core) topLevel(o outgoing, code Code) bool {
 		c.die("node %d refuses this node: cluster authorization failed", o.to)
 	case BrokerNotAvailable:
 	default:
-		c.emit(Notice{fmt.Sprintf("node %d answers %s with error %d", o.to, requestName(o.request), code), o.to, code})
+		c.tell(Notice{fmt.Sprintf("node %d answers %s with error %d", o.to, requestName(o.request), code), o.to, code})
 	}
 	c.backOff(o.to)
 	return false

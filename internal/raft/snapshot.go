@@ -78,14 +78,17 @@ func (c *Core) handleFetchSnapshotResponse(o outgoing, q *FetchSnapshotRequest, 
 		c.backOff(o.to)
 		return
 	}
+	c.out.forgetFetches()
 	d := f.download
 	c.emit(WriteSnapshotChunk{d.id, d.position, r.Bytes})
 	d.size = r.SizeBytes
 	d.position += int64(len(r.Bytes))
-	f.succeeded(c)
+	if d.id != f.had {
+		f.succeeded(c)
+	}
 	if d.position == d.size {
 		c.installing = d.id
-		f.download = nil
+		f.download, f.had = nil, d.id
 		c.emit(InstallSnapshot{d.id})
 	}
 }
@@ -110,9 +113,25 @@ func (c *Core) handleSnapshotInstalled(s Snapshot) {
 		return
 	}
 	c.installing = SnapshotID{}
+	if !c.supports(s.KRaftVersion) {
+		return
+	}
 	c.resetLog(s)
 	if f, ok := c.role.(*follower); ok {
 		f.succeeded(c) // no timer ran for what the disk took
+	}
+}
+
+// handleSnapshotRejected goes back to the log. What the same leader has to offer is likely to be as bad the next time: it
+// is tried, without haste, and the fetch timer goes on, so that a voter gets another leader.
+func (c *Core) handleSnapshotRejected(id SnapshotID) {
+	if id != c.installing {
+		return
+	}
+	c.installing = SnapshotID{}
+	c.notice("the snapshot %v that was fetched is damaged and is dropped", id)
+	if f, ok := c.role.(*follower); ok && f.had == id {
+		c.backOff(c.state.leaderID)
 	}
 }
 
@@ -145,7 +164,7 @@ func (c *Core) resetLog(s Snapshot) {
 // handleFetchSnapshot serves bytes of a snapshot (KIP-630). Errors of the partition go out as what they are.
 func (c *Core) handleFetchSnapshot(in Received, r *FetchSnapshotRequest) {
 	if !c.ourCluster(r.ClusterID) {
-		c.reply(in, &FetchSnapshotResponse{Code: InconsistentClusterID})
+		c.reply(in, &FetchSnapshotResponse{Code: InconsistentClusterID, LeaderView: noView})
 		return
 	}
 	out := &FetchSnapshotResponse{Partition: c.checkLeaderOnly(r.Epoch), LeaderView: c.view(in.Listener), SnapshotID: r.SnapshotID}
@@ -160,7 +179,7 @@ func (c *Core) handleFetchSnapshot(in Received, r *FetchSnapshotRequest) {
 		default:
 			out.SizeBytes = s.SizeBytes
 			out.Position = r.Position
-			out.Read = int32(min(int64(max(r.MaxBytes, 0)), s.SizeBytes-r.Position))
+			out.Read = int32(min(int64(max(r.MaxBytes, 0)), int64(maxReadBytes), s.SizeBytes-r.Position))
 			c.role.(*leader).heardFrom(c, r.Replica)
 		}
 	}

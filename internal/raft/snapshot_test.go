@@ -121,8 +121,72 @@ func TestInstall(t *testing.T) {
 	l := downloading(t)
 	l.step(Answered{l.sentFetch(), chunk(1000, 500)})
 	l.step(SnapshotRejected{s.ID})
+	l.after(20) // not at once
 	if q, ok := l.sent(2).Request.(*FetchRequest); !ok || q.FetchOffset != 10 {
 		t.Errorf("damaged: %v", l.effects)
+	}
+	l = newLone(t, func(cfg *Config, r *Recovered) { r.QuorumState.LeaderID = 2 })
+	l.step(Tick{})
+	l.core.installing = s.ID
+	s.KRaftVersion = 2
+	if l.step(SnapshotInstalled{s}); l.core.Status().Fatal == "" {
+		t.Error("it goes on with a kraft.version that it doesn't know")
+	}
+}
+
+// A leader that has nothing but a damaged snapshot is replaced: what comes of it is no success. Another snapshot is.
+func TestDamagedSnapshot(t *testing.T) {
+	for _, test := range []struct {
+		reason string
+		next   Offset // the end of each next snapshot is so much higher
+		want   Role
+	}{
+		{"the same again and again", 0, Prospective},
+		{"another one each time", 1, Follower},
+	} {
+		l := inRole(t, "follower, fetched")
+		offered := SnapshotID{20, 3}
+		downloads := 0
+		for end := l.now + 2100; l.now < end && l.core.Status().Role == Follower; l.after(1) {
+			for _, o := range slices.Clone(l.core.out.inFlight) {
+				switch q := o.request.(type) {
+				case *FetchRequest:
+					if o.to == 2 {
+						l.step(Answered{o.id, &FetchResponse{LeaderView: view(3, 2), HighWatermark: 5, SnapshotID: &offered}})
+					}
+				case *FetchSnapshotRequest:
+					l.step(Answered{o.id, &FetchSnapshotResponse{LeaderView: view(3, 2), SnapshotID: q.SnapshotID, SizeBytes: 10, Bytes: make([]byte, 10)}})
+					l.step(SnapshotRejected{q.SnapshotID})
+					downloads++
+					offered.EndOffset += test.next
+				}
+			}
+		}
+		if role := l.core.Status().Role; role != test.want || downloads < 2 || downloads > 110 {
+			t.Errorf("%s: %v after %d downloads", test.reason, role, downloads)
+		}
+	}
+}
+
+// An early pre-vote that comes to anything but its follower's return ends its download.
+func TestDownloadOfAnEarlyPreVote(t *testing.T) {
+	for reason, do := range map[string]func(*lone){
+		"won": func(l *lone) {
+			l.step(Answered{l.sentVote(3), &VoteResponse{LeaderView: view(3, 2), VoteGranted: true}})
+		},
+		"a newer epoch":    func(l *lone) { l.step(Answered{l.sentVote(3), &VoteResponse{LeaderView: view(4, None)}}) },
+		"the leader calls": func(l *lone) { l.ask(&BeginQuorumEpochRequest{Voter: noReplica, LeaderID: 3, Epoch: 4}) },
+	} {
+		l := downloading(t)
+		l.step(SendFailed{l.sentFetch(), Refused})
+		l.after(5)
+		if l.core.Status().Role != Prospective {
+			t.Fatalf("%s: %v", reason, l.core.Status().Role)
+		}
+		do(l)
+		if _, dropped := effect[DropSnapshotChunks](l); !dropped {
+			t.Errorf("%s: %v", reason, l.effects)
+		}
 	}
 }
 

@@ -72,6 +72,10 @@ func (c *Core) become(next role, s quorumState) {
 		old.leave(c)
 	case *follower:
 		old.leave(c)
+	case *prospective:
+		if old.early != nil && next != role(old.early) {
+			old.early.drop(c)
+		}
 	}
 }
 

@@ -24,8 +24,11 @@ func (u *unattached) poll(c *Core) {
 	}
 }
 
-// askBootstrap sends a Fetch to a bootstrap server, by chance, of those that are ready.
+// askBootstrap sends a Fetch to a bootstrap server, by chance, of those that are ready, unless it waits for one.
 func (c *Core) askBootstrap() {
+	if c.out.fetching() {
+		return
+	}
 	var ready []NodeID
 	for i := range c.cfg.BootstrapServers {
 		if id := bootstrapID(i); c.ready(id) {

@@ -1,6 +1,8 @@
 package raft
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -16,6 +18,25 @@ func (v Voter) matches(key ReplicaKey) bool {
 // supports reports whether the voter can run at a kraft.version.
 func (v Voter) supports(version int16) bool {
 	return v.MinKRaftVersion <= version && version <= v.MaxKRaftVersion
+}
+
+// checkVoters checks a set of a leader's record: it has to be one to count votes by.
+func checkVoters(version int16, voters []Voter) error {
+	switch {
+	case version == 0:
+		return errors.New("voters under kraft.version 0")
+	case len(voters) == 0:
+		return errors.New("a set without voters")
+	}
+	for i, v := range voters {
+		if v.Key.NodeID < 0 {
+			return fmt.Errorf("a voter with the id %d", v.Key.NodeID)
+		}
+		if voterByID(voters[:i], v.Key.NodeID) != nil {
+			return fmt.Errorf("node %d is a voter twice", v.Key.NodeID)
+		}
+	}
+	return nil
 }
 
 // endpoint returns the endpoint of a listener. Listener names are compared in upper case.
