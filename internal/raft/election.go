@@ -110,11 +110,11 @@ func (c *Core) voteFailed(o outgoing, q *VoteRequest, reason SendFailure) {
 	if !ok || reason != Unsupported || !q.PreVote {
 		return
 	}
-	if p.early != nil {
-		// Without its opinion the leader could be alive; the fetch timer will tell.
+	if p.early != nil || !c.isVoter() {
+		// Without its opinion the leader could be alive; the fetch timer will tell. And a node that is removed, and
+		// cannot hear of it, would raise the epoch of those who go on without it, again and again.
 		p.votes.record(o.to, rejected)
 		return
 	}
-	// Who may have been removed, too: it may be the only one that can be elected, by this very peer (electable).
 	c.toCandidate()
 }

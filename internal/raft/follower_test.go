@@ -388,19 +388,27 @@ func TestFetchWait(t *testing.T) {
 	}
 }
 
-// A node that is removed by a record that may never commit stands with the help of a peer that knows no pre-vote: nobody
-// else has that record.
-func TestRemovedStandsWithoutPreVote(t *testing.T) {
-	l := newLone(t, func(cfg *Config, r *Recovered) {
-		dynamic(2)(cfg, r)
-		r.Control = []Batch{{Epoch: 1, Control: []ControlRecord{Voters{[]Voter{testVoter(2)}}}}}
-		r.LogEnd, r.EpochStarts = 1, []EpochStart{{1, 0}}
-	})
-	l.step(Tick{})
-	l.after(1005)
-	l.step(SendFailed{l.sentVote(2), Unsupported})
-	if s := l.core.Status(); s.Role != Candidate || s.Epoch != 4 {
-		t.Errorf("%v of epoch %d", s.Role, s.Epoch)
+// A node that has been removed and doesn't know whether that is committed raises no epoch for want of pre-votes.
+func TestRemovedIsNoShortcut(t *testing.T) {
+	for _, removed := range []bool{true, false} {
+		l := newLone(t, func(cfg *Config, r *Recovered) {
+			dynamic(3)(cfg, r)
+			set := []Voter{testVoter(2), testVoter(3)}
+			if !removed {
+				set = append(set, testVoter(1))
+			}
+			r.Control = []Batch{{BaseOffset: 0, LastOffset: 0, Epoch: 1, Control: []ControlRecord{Voters{set}}}}
+			r.LogEnd, r.EpochStarts = 1, []EpochStart{{1, 0}}
+		})
+		l.step(Tick{})
+		l.after(1005)
+		if l.core.Status().Role != Prospective {
+			t.Fatalf("%v", l.core.Status().Role)
+		}
+		l.step(SendFailed{l.sentVote(2), Unsupported})
+		if s := l.core.Status(); (s.Role == Candidate) == removed || (s.Epoch == 4) == removed {
+			t.Errorf("removed %v: %v of epoch %d", removed, s.Role, s.Epoch)
+		}
 	}
 }
 
