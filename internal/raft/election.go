@@ -112,7 +112,8 @@ func (c *Core) voteFailed(o outgoing, q *VoteRequest, reason SendFailure) {
 	}
 	if p.early != nil || !c.isVoter() {
 		// Without its opinion the leader could be alive; the fetch timer will tell. And a node that is removed, and
-		// cannot hear of it, would raise the epoch of those who go on without it, again and again.
+		// cannot hear of it, would raise the epoch of those who go on without it, again and again. (So if only a node
+		// whose removal isn't committed can be elected, and only by peers that know no pre-vote, nobody is, as in Kafka.)
 		p.votes.record(o.to, rejected)
 		return
 	}
