@@ -25,7 +25,7 @@ type machine struct {
 	controller bool
 	voter      bool // from the beginning
 	autoJoin   bool
-	old        bool // in the eyes of the others: it knows no pre-votes, and has Kafka's faults
+	old        bool // it has Kafka's faults and, in the eyes of the others, no pre-votes under kraft.version 0
 	endpoint   raft.Endpoint
 	clusterID  string // in meta.properties; "": not known yet
 	disk       *crashdisk.Disk

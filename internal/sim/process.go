@@ -142,7 +142,9 @@ func (p *process) send(s raft.Send) {
 		p.w.lastChange = p.w.now
 	}
 	if vote, ok := s.Request.(*raft.VoteRequest); ok && vote.PreVote {
-		if m := p.w.listenerAt(s.To.Endpoint); m != nil && m.old {
+		// Only where the voters do not change: releases before 4.0 are no peers of a dynamic quorum, and what a removed
+		// node may do there without pre-votes either way costs somebody a leader (voteFailed in package raft).
+		if m := p.w.listenerAt(s.To.Endpoint); m != nil && m.old && p.driver.core.Status().KRaftVersion == 0 {
 			p.after(0, func() { p.driver.input(raft.SendFailed{ID: s.ID, Reason: raft.Unsupported}) })
 			return
 		}
