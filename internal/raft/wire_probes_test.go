@@ -218,7 +218,7 @@ var probes = []probe{
 	{"UpdateRaftVoter v0 range without the finalized level", 0, probeUpdate(func(q updateVoter) { q.KRaftVersionFeature.MaxSupportedVersion = 0 })},
 	{"UpdateRaftVoter v0 lower epoch", 0, probeUpdate(func(q updateVoter) { q.CurrentLeaderEpoch = 0 })},
 
-	{"Vote v2 pre-vote with a HIGHER epoch (see kraft.md 7.2)", 2, probeVote(func(_ vote, p voteP) { p.CandidateEpoch = 6 })},
+	{"Vote v2 pre-vote with a HIGHER epoch", 2, probeVote(func(_ vote, p voteP) { p.CandidateEpoch = 6 })},
 	{"DescribeQuorum v2 four seconds later", 2, probeDescribe(metadataTopic)},
 }
 

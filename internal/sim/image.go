@@ -22,7 +22,7 @@ type image struct {
 	hash      trace // of all of them, in their order
 }
 
-// check is DESIGN.md 5.7: a level with cluster ids and a cluster id come together, and an id never changes.
+// check is docs/design.md 5.7: a level with cluster ids and a cluster id come together, and an id never changes.
 func (i image) check(before image) error {
 	if (i.level >= clusterIDLevel) != (i.clusterID != "") {
 		return fmt.Errorf("metadata.version is %d and the cluster id %q", i.level, i.clusterID)

@@ -27,7 +27,7 @@ func quiet(do func(*world)) *scenario {
 	})
 }
 
-// DESIGN.md 6: a crashed leader is replaced in milliseconds, since its host refuses connections. Now and then
+// docs/design.md 6: a crashed leader is replaced in milliseconds, since its host refuses connections. Now and then
 // two followers stand at once and the vote splits.
 func TestACrashedLeaderIsReplacedInMilliseconds(t *testing.T) {
 	const runs = 100
@@ -57,7 +57,7 @@ func TestACrashedLeaderIsReplacedInMilliseconds(t *testing.T) {
 	}
 }
 
-// DESIGN.md 6: connections that break, and can be made again, change nothing.
+// docs/design.md 6: connections that break, and can be made again, change nothing.
 func TestALeaderThatLosesItsConnectionsKeepsItsEpoch(t *testing.T) {
 	for seed := range uint64(50) {
 		var leader *process

@@ -120,7 +120,7 @@ func (m *machine) start() {
 	var recovered raft.Recovered
 	var err error
 	if m.clusterID == "" && !m.voter {
-		// DESIGN.md 5: what is there may be of another cluster.
+		// docs/design.md 5: what is there may be of another cluster.
 		err = m.dropLog()
 	}
 	if d := m.directory; w.faulty(w.scenario.deleteState) && d.unsure == nil && d.durableEpoch() >= d.quorum.Epoch {

@@ -175,7 +175,7 @@ func open(calls []*call) []*call {
 // serve takes a request.
 func (p *process) serve(c *call) {
 	if _, ok := c.request.(*raft.ApiVersionsRequest); ok {
-		// DESIGN.md 5: a node without a cluster id is not to become a voter.
+		// docs/design.md 5: a node without a cluster id is not to become a voter.
 		known := p.machine.clusterID != "" || p.status.IsVoter
 		p.w.network.answer(c, answer{response: &raft.ApiVersionsResponse{HasKRaftVersion: known, MaxKRaftVersion: 1}})
 		return
@@ -202,7 +202,7 @@ func (p *process) reply(id raft.RequestID, a answer) {
 		return
 	}
 	if r, ok := a.response.(*raft.FetchSnapshotResponse); ok && p.machine.old && r.Partition != raft.NoError {
-		// As Kafka 4.4.0 does (kraft.md 9.3).
+		// As Kafka 4.4.0 does.
 		a.response = &raft.FetchSnapshotResponse{Code: raft.UnknownServerError, LeaderView: raft.LeaderView{LeaderID: raft.None}}
 	}
 	p.w.network.answer(c, a)

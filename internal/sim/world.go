@@ -25,7 +25,7 @@
 // and counted only by a leader of that epoch; committed batches never change and are never cut; a voter set
 // changes by one voter at a time, with the one before committed; snapshots hold only what is committed; all nodes apply the same records
 // and come to the same image; the image has a cluster id exactly if its level has one, and it never changes
-// (DESIGN.md 5.7); a log that is opened has all that was synced, and nothing that was not written; each request is
+// (docs/design.md 5.7); a log that is opened has all that was synced, and nothing that was not written; each request is
 // answered once.
 //
 // At the end, with the faults over: there is a leader that all follow, appends are acknowledged, all nodes have
