@@ -391,7 +391,9 @@ func (w *world) safe(key raft.ReplicaKey) bool {
 func replaceDisk(w *world) {
 	c := w.check
 	m := w.victim()
-	if m == nil || w.now < w.lastChange+10*second || len(c.voters) == 0 {
+	// A node whose quorum began with static voters takes itself for one by its id alone until it has learned better: with an
+	// empty disk it would vote twice, and for logs that lack what it had. Kafka's rule; nobody may do that.
+	if m == nil || w.static || w.now < w.lastChange+10*second || len(c.voters) == 0 {
 		return
 	}
 	for _, other := range w.machines {
