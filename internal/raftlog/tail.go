@@ -63,7 +63,7 @@ func (l *Log) classify(r *recovery, s *segment, damage *record.CorruptError) (*t
 			return nil, wrong
 		}
 	}
-	if size > maxGroupBytes || !headLost && !hasZeroSector(data[:next], t.position) {
+	if size > maxGroupBytes || !headLost && !hasZeroSector(data, t.position, next) {
 		wrong.Reason += fmt.Sprintf("; the batch at byte %d is whole, and was written later than that", t.position+int64(next))
 		return nil, wrong
 	}
@@ -102,11 +102,11 @@ func lostHead(data []byte, position int64, base raft.Offset) bool {
 	return isZero(head) && (len(head) >= batchLengthAt+4 || !isZero(binary.BigEndian.AppendUint64(nil, uint64(base))[:min(len(head), 8)]))
 }
 
-// hasZeroSector tells whether a sector of the file lies in data, which begins at position, and all of it is zero.
-func hasZeroSector(data []byte, position int64) bool {
-	data = data[min((sectorBytes-int(position%sectorBytes))%sectorBytes, len(data)):]
-	for ; len(data) >= sectorBytes; data = data[sectorBytes:] {
-		if isZero(data[:sectorBytes]) {
+// hasZeroSector tells whether a sector of the file that begins in data before end, data being at position in the file, is
+// all zero. It may reach into the batch at end: the first bytes of an offset are zero in any case.
+func hasZeroSector(data []byte, position int64, end int) bool {
+	for i := (sectorBytes - int(position%sectorBytes)) % sectorBytes; i < end && i+sectorBytes <= len(data); i += sectorBytes {
+		if isZero(data[i : i+sectorBytes]) {
 			return true
 		}
 	}

@@ -95,6 +95,29 @@ func TestLostSectors(t *testing.T) {
 	}
 }
 
+// A lost sector may hold the first bytes of the next batch, which are zero in any case: that batch looks whole.
+func TestLostSectorReachesIntoNextBatch(t *testing.T) {
+	const first = sectorBytes * 3
+	for rest := 12; rest <= 60; rest += 3 { // bytes of the group in its first sector
+		for reach := range 8 { // bytes of the second batch in the lost sector
+			sized := func(base raft.Offset, size int) raft.Batch {
+				b := batch(base, 1, 1, 300)
+				b = batch(base, 1, 1, 300+size-len(b.Bytes))
+				if len(b.Bytes) != size {
+					t.Fatalf("a batch of %d bytes, want %d", len(b.Bytes), size)
+				}
+				return b
+			}
+			synced := sized(0, first-rest)
+			data := bytesOf(synced, sized(1, rest+sectorBytes-reach), sized(2, 700))
+			clear(data[first : first+sectorBytes])
+			if _, found, err := Open(withSegment(t, data), testDir, DefaultConfig()); err != nil || found.LogEnd != 1 {
+				t.Errorf("%d bytes before the lost sector, %d of the next batch in it: recovered up to %d, want 1; %v", rest, reach, found.LogEnd, err)
+			}
+		}
+	}
+}
+
 func nextOffset(batches []raft.Batch) raft.Offset {
 	if len(batches) == 0 {
 		return 0
