@@ -189,19 +189,20 @@ func (c *cluster) checkFeatures(t *testing.T, kraftVersion string) {
 	}
 	want["metadata.version"] = c.level
 	want["kraft.version"] = kraftVersion
-	described := mustKafkaTool(t, featureTool, slices.Concat(c.admin, []string{"describe"})...)
-	got := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^Feature: (\S+).*FinalizedVersionLevel: (\S+)`).FindAllStringSubmatch(described.stdout, -1) {
-		got[m[1]] = m[2]
-	}
-	for name, level := range want {
-		if got[name] != level {
-			t.Errorf("feature %s is at %q, should be at %q", name, got[name], level)
+	// A broker that has just started may not know kraft.version yet, which comes to it from its own log.
+	eventually(t, "the features", func() error {
+		described := mustKafkaTool(t, featureTool, slices.Concat(c.admin, []string{"describe"})...)
+		got := map[string]string{}
+		for _, m := range regexp.MustCompile(`(?m)^Feature: (\S+).*FinalizedVersionLevel: (\S+)`).FindAllStringSubmatch(described.stdout, -1) {
+			got[m[1]] = m[2]
 		}
-	}
-	if t.Failed() {
-		t.Log(described)
-	}
+		for name, level := range want {
+			if got[name] != level {
+				return fmt.Errorf("feature %s is at %q, should be at %q: %v", name, got[name], level, described)
+			}
+		}
+		return nil
+	})
 }
 
 // checkLogins logs in with both users at the SASL listener of a broker, and with a wrong password, which must fail.
