@@ -1,0 +1,84 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// errTrailing is a body with bytes behind it.
+var errTrailing = errors.New("bytes behind the body")
+
+// decodeBody reads the body of a request of a known API. What it allocates is bounded by the length of body: an
+// array is believed only as far as its elements, at their smallest, fit into what is left. Byte fields of the request
+// stand in body. scratch is used and returned, maybe grown.
+func decodeBody(key, version int16, body, scratch []byte) (q kmsg.Request, _ []byte, err error) {
+	q = kmsg.RequestForKey(key)
+	q.SetVersion(version)
+	if err := q.ReadFrom(body); err != nil {
+		return nil, scratch, fmt.Errorf("decode the body: %w", err)
+	}
+	// Unlike Kafka: bytes behind the body are an error, since they tell that both sides don't mean the same message.
+	// The decoder passes over them. A request that encodes to the length of body has none; one that does not may be
+	// written in a longer way than ours (a tagged field with its default), so it has none if all of body is needed.
+	scratch = q.AppendTo(scratch[:0])
+	if len(scratch) != len(body) && len(body) > 0 {
+		cut := kmsg.RequestForKey(key)
+		cut.SetVersion(version)
+		if cut.ReadFrom(body[:len(body)-1]) == nil {
+			return nil, scratch, errTrailing
+		}
+	}
+	if field := strayTag(q); field != "" {
+		return nil, scratch, fmt.Errorf("version %d has no tagged field %s", version, field)
+	}
+	return q, scratch, nil
+}
+
+// strayTag returns the name of a tagged field that q has although its version doesn't define it, or "". The decoder
+// takes a tagged field in each flexible version, where Kafka closes the connection. These are the ones of the APIs
+// that nodes serve each other which came later than the first flexible version.
+func strayTag(q kmsg.Request) string {
+	switch q := q.(type) {
+	case *kmsg.FetchRequest:
+		return strayFetchTag(q)
+	case *kmsg.FetchSnapshotRequest:
+		for _, t := range q.Topics {
+			for _, p := range t.Partitions {
+				if q.Version < 1 && p.ReplicaDirectoryID != [16]byte{} {
+					return "ReplicaDirectoryId"
+				}
+			}
+		}
+	case *kmsg.BrokerHeartbeatRequest:
+		if q.Version < 1 && len(q.OfflineLogDirs) > 0 {
+			return "OfflineLogDirs"
+		}
+		if q.Version < 2 && q.CordonedLogDirs != nil {
+			return "CordonedLogDirs"
+		}
+	}
+	return ""
+}
+
+func strayFetchTag(q *kmsg.FetchRequest) string {
+	if state := kmsg.NewFetchRequestReplicaState(); q.Version < 15 && (q.ReplicaState.ID != state.ID || q.ReplicaState.Epoch != state.Epoch) {
+		return "ReplicaState"
+	}
+	if q.Version >= 18 {
+		return ""
+	}
+	unset := kmsg.NewFetchRequestTopicPartition()
+	for _, t := range q.Topics {
+		for _, p := range t.Partitions {
+			if p.HighWatermark != unset.HighWatermark {
+				return "HighWatermark"
+			}
+			if q.Version < 17 && p.ReplicaDirectoryID != unset.ReplicaDirectoryID {
+				return "ReplicaDirectoryId"
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,159 @@
+package wire
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	// readAhead is the size of the buffer in front of a connection: more than most requests, so that length and
+	// payload come with one read.
+	readAhead = 512
+	// keptBytes is how large a buffer for a request or an answer may be to be kept for the next one.
+	keptBytes = 64 << 10
+)
+
+// connection is the server's side of one connection. Its goroutine is in serve.
+type connection struct {
+	server  *Server
+	net     net.Conn
+	request []byte // buffer of the last request
+	answer  []byte // buffer of the last answer
+}
+
+// serve answers requests one by one until the connection or the server is closed.
+func (c *connection) serve() {
+	reader := bufio.NewReaderSize(deadlineReader{c}, readAhead)
+	for c.server.ctx.Err() == nil {
+		frame, err := ReadFrame(reader, c.server.config.MaxFrameBytes, c.request)
+		if err != nil {
+			c.logReadError(err)
+			return
+		}
+		c.request = frame
+		if !c.handle(frame) {
+			return
+		}
+		if cap(c.request) > keptBytes {
+			c.request = nil
+		}
+		if cap(c.answer) > keptBytes {
+			c.answer = nil
+		}
+	}
+}
+
+// handle answers the request in frame. false: the connection is to be closed.
+func (c *connection) handle(frame []byte) bool {
+	h, body, err := DecodeRequestHeader(frame)
+	if err != nil {
+		c.refuse(h, err.Error())
+		return false
+	}
+	response := c.dispatch(h, body)
+	if response == nil {
+		return false
+	}
+	c.answer = AppendResponse(c.answer[:0], response, h.CorrelationID)
+	c.extend(c.net.SetWriteDeadline, closeGrace)
+	if _, err := c.net.Write(c.answer); err != nil {
+		c.server.log.Debug("answer not sent", c.about(h, err.Error())...)
+		return false
+	}
+	return true
+}
+
+// dispatch returns the answer to a request, or nil to close the connection. Checks of the header that hold for all
+// APIs, and whose refusal is an answer, stand between the decoding of the body and the handlers.
+func (c *connection) dispatch(h RequestHeader, body []byte) kmsg.Response {
+	s := c.server
+	if api := s.served[h.Key]; h.Version < api.Min || h.Version > api.Max {
+		if h.Key == int16(kmsg.ApiVersions) {
+			return unknownApiVersions()
+		}
+		reason := "version not served on this listener"
+		if api.Max < 0 {
+			reason = "API not served on this listener"
+		}
+		c.refuse(h, reason)
+		return nil
+	}
+	request, scratch, err := decodeBody(h.Key, h.Version, body, c.answer)
+	c.answer = scratch
+	if err != nil {
+		c.refuse(h, err.Error())
+		return nil
+	}
+	if q, ok := request.(*kmsg.ApiVersionsRequest); ok {
+		return answerApiVersions(q, s.apis, s.config.Versions())
+	}
+	return s.config.Handler.Handle(s.ctx, &Request{Listener: s.config.Listener, Remote: c.net.RemoteAddr(), Header: h, Body: request})
+}
+
+// deadlineReader reads from a connection and gives up after the idle timeout.
+type deadlineReader struct{ *connection }
+
+func (r deadlineReader) Read(p []byte) (int, error) {
+	if !r.extend(r.net.SetReadDeadline, 0) {
+		return 0, net.ErrClosed
+	}
+	return r.net.Read(p)
+}
+
+// extend sets a deadline of the connection to the idle timeout from now on; to grace once the server is closed. It
+// reports whether the server is still open.
+//
+// Close and a connection don't wait for each other: (1) the deadline is set, (2) the server is found open, (3) the
+// server is closed, (4) hurry sets the deadline anew. If (3) comes before (2), this function itself does what hurry does.
+func (c *connection) extend(set func(time.Time) error, grace time.Duration) bool {
+	if idle := c.server.config.IdleTimeout; idle > 0 {
+		set(time.Now().Add(idle))
+	}
+	if c.server.ctx.Err() != nil {
+		set(time.Now().Add(grace))
+		return false
+	}
+	return true
+}
+
+// hurry makes the connection end soon, for the server is closed: reads fail at once, writes after closeGrace.
+func (c *connection) hurry() {
+	now := time.Now()
+	c.net.SetReadDeadline(now)
+	c.net.SetWriteDeadline(now.Add(closeGrace))
+}
+
+// refuse writes the one line of a request whose connection is closed without an answer.
+func (c *connection) refuse(h RequestHeader, reason string) {
+	c.server.log.Warn("request refused, connection closed", c.about(h, reason)...)
+}
+
+// about returns the attributes of a log line about a request.
+func (c *connection) about(h RequestHeader, reason string) []any {
+	return []any{
+		slog.Any("remote", c.net.RemoteAddr()), slog.String("client", h.client()),
+		slog.String("api", kmsg.NameForKey(h.Key)), slog.Int("key", int(h.Key)), slog.Int("version", int(h.Version)), slog.String("reason", reason),
+	}
+}
+
+// logReadError tells why no further request could be read. A client that goes is no news.
+func (c *connection) logReadError(err error) {
+	remote := c.net.RemoteAddr()
+	var tooLong *FrameError
+	switch {
+	case errors.As(err, &tooLong):
+		c.server.log.Warn("connection closed: not a request of Kafka's protocol, or too long a one", "remote", remote, "reason", err)
+	case errors.Is(err, io.EOF) || c.server.ctx.Err() != nil:
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.server.log.Debug("idle connection closed", "remote", remote)
+	default:
+		c.server.log.Debug("connection broken", "remote", remote, "reason", err)
+	}
+}

@@ -1,0 +1,40 @@
+// Package wire is Kafka's protocol on a connection: frames, request headers, the server's and the client's side of a
+// connection, and the messages of the consensus core as requests and responses of Kafka.
+//
+// # Frames
+//
+// Both directions are frames of a length and a payload. The payload of a request is a header and a body, that of a
+// response too; which header it is follows from the API and its version, as for the body:
+//
+//	           request header 1               request header 2            response header 0   response header 1
+//	int32      length of all that follows
+//	int16      api key                        the same
+//	int16      api version                    the same
+//	int32      correlation id                 the same                    correlation id      correlation id
+//	string     client id (int16 length)       the same, not compact
+//	tags                                      tagged fields (KIP-482)                         tagged fields
+//	           body                           body                        body                body
+//
+// Header 2 and header 1 go with the flexible versions of an API. The response of ApiVersions has header 0 in all
+// versions, because its reader doesn't know yet what the server speaks (KIP-511).
+//
+// # Server
+//
+// A Server serves one listener. A connection is one goroutine that reads a request, has it answered and writes the
+// answer, then reads the next: a client may send several at once and gets the answers in the order of its requests.
+// ApiVersions is answered here (KIP-511, KIP-584, KIP-1242), all other APIs by a Handler.
+//
+// A connection is closed without an answer, as Kafka does, and with a line in the log, after
+//
+//   - a length that is negative or above the limit,
+//   - a header that ends too early, or an API that doesn't exist,
+//   - an API that this listener doesn't serve, or a version out of its range; ApiVersions alone has an answer then,
+//   - a body that doesn't decode,
+//   - a tagged field in a version that doesn't define it. It is noticed where its value isn't the default,
+//   - bytes behind the body, which Kafka passes over.
+//
+// Tagged fields that nobody knows are skipped. A varint in a header that is longer than it need be is taken, but not
+// one of more than 32 bits, whose upper bits Kafka loses.
+//
+// Left out: request quotas, throttling, and limits to the rate of new connections.
+package wire
