@@ -1,0 +1,146 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kstorage/internal/raft"
+)
+
+// idleMax is how long a connection is kept that nothing goes over. Servers close theirs after 10 minutes.
+const idleMax = 9 * time.Minute
+
+// Peers carries out the Send effects of a core. It keeps a connection for each destination, by its id: a bootstrap
+// server's is not that of the node behind it. A connection carries one request at a time; the core sends another one to
+// the same destination only when it has given up the first, which may be waiting at the peer for long. Its
+// connection is closed then, and a new one made.
+type Peers struct {
+	clientID string
+	dial     DialFunc
+	deliver  func(raft.Input)
+
+	mu      sync.Mutex
+	peers   map[raft.NodeID]*peer
+	closed  bool
+	running sync.WaitGroup // requests, and clients that are being closed
+}
+
+// peer is a destination at one address.
+type peer struct {
+	addr   string
+	client *Client
+	busy   bool      // a request is under way
+	used   time.Time // when the last one began
+}
+
+// NewPeers returns Peers that name themselves clientID, which is raft-client-N in Kafka. dial is how they connect, nil is Dial. deliver takes Answered and
+// SendFailed inputs, from several goroutines; it must not block, and may call Send.
+func NewPeers(clientID string, dial DialFunc, deliver func(raft.Input)) *Peers {
+	return &Peers{clientID: clientID, dial: dial, deliver: deliver, peers: map[raft.NodeID]*peer{}}
+}
+
+// Send sends a request, without waiting. One Answered or SendFailed is delivered for it, or nothing if another Send to
+// the same destination takes its place.
+func (p *Peers) Send(s raft.Send) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	now := time.Now()
+	addr := net.JoinHostPort(s.To.Endpoint.Host, strconv.Itoa(int(s.To.Endpoint.Port)))
+	for id, to := range p.peers {
+		if id == s.To.NodeID && (to.busy || to.addr != addr) || !to.busy && now.Sub(to.used) >= idleMax {
+			delete(p.peers, id)
+			p.running.Go(to.client.Close)
+		}
+	}
+	to := p.peers[s.To.NodeID]
+	if to == nil {
+		to = &peer{addr: addr, client: NewClient(addr, p.clientID, p.dial)}
+		p.peers[s.To.NodeID] = to
+	}
+	to.busy, to.used = true, now
+	p.running.Go(func() { p.run(to, s) })
+}
+
+// run brings a request to its end.
+func (p *Peers) run(to *peer, s raft.Send) {
+	var in raft.Input
+	if r, err := to.exchange(s); err != nil {
+		in = raft.SendFailed{ID: s.ID, Reason: sendFailure(err)}
+	} else {
+		in = raft.Answered{ID: s.ID, Response: r}
+	}
+	p.mu.Lock()
+	to.busy = false
+	current := !p.closed && p.peers[s.To.NodeID] == to
+	p.mu.Unlock()
+	if current {
+		p.deliver(in)
+	}
+}
+
+// Close closes all connections and waits until all has ended. Nothing is delivered any more.
+func (p *Peers) Close() {
+	p.mu.Lock()
+	p.closed = true
+	for _, to := range p.peers {
+		p.running.Go(to.client.Close)
+	}
+	p.mu.Unlock()
+	p.running.Wait()
+}
+
+// errNoAddress is a destination of which the core doesn't know where it is. To dial it would end at this host.
+var errNoAddress = errors.New("the destination has no address")
+
+func (to *peer) exchange(s raft.Send) (raft.Response, error) {
+	if s.To.Endpoint.Host == "" || s.To.Endpoint.Port == 0 {
+		return nil, errNoAddress
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.TimeoutMillis)*time.Millisecond)
+	defer cancel()
+	key := int16(raftKey(s.Request))
+	answer, err := to.client.Call(ctx, key, newestOf(key), func(version int16) (kmsg.Request, error) {
+		return EncodeRaftRequest(s.Request, version)
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, payload, err := DecodeRaftResponse(answer)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	switch r := r.(type) {
+	case *raft.FetchResponse:
+		if r.Batches, err = raft.DecodeBatches(payload); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+	case *raft.FetchSnapshotResponse:
+		r.Bytes = payload
+	}
+	return r, nil
+}
+
+// sendFailure tells the core why a request has no response.
+func sendFailure(err error) raft.SendFailure {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return raft.TimedOut
+	case errors.Is(err, ErrRefused):
+		return raft.Refused
+	case errors.Is(err, ErrUnsupported):
+		return raft.Unsupported
+	case errors.Is(err, ErrCorrupt):
+		return raft.Corrupt
+	}
+	return raft.Disconnected
+}
