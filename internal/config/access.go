@@ -66,6 +66,9 @@ func (c *Config) Source(key string) string {
 	if !ok {
 		return "the default"
 	}
+	if p.Line == 0 {
+		return p.from + " " + p.Key
+	}
 	source := fmt.Sprintf("%s line %d", c.File, p.Line)
 	if p.from != "" {
 		source += ", from " + p.from

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -58,15 +59,15 @@ type property struct {
 }
 
 // Load reads the configuration of a node. env is where config providers look up environment
-// variables (os.LookupEnv).
+// variables (os.LookupEnv). overrides, of the form key=value, come before what the file says, as those of Kafka's server do.
 //
 // Errors: all problems that were found, joined, each an *Error, in the order of their lines.
-func Load(path string, env func(string) (string, bool)) (*Config, error) {
+func Load(path string, env func(string) (string, bool), overrides ...string) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, unreadable(path, err)
 	}
-	return parse(path, data, env)
+	return parse(path, data, env, overrides...)
 }
 
 func unreadable(path string, err error) *Error {
@@ -88,14 +89,21 @@ func systemReason(err error) string {
 	return reason
 }
 
-func parse(path string, data []byte, env func(string) (string, bool)) (*Config, error) {
+func parse(path string, data []byte, env func(string) (string, bool), overrides ...string) (*Config, error) {
 	l := &loader{Config: &Config{File: path, index: map[string]int{}, values: map[string]value{}}, failed: map[string]bool{}}
 	lines, err := javaprops.Parse(data)
 	if syntax := (*javaprops.SyntaxError)(nil); errors.As(err, &syntax) {
 		return nil, &Error{File: path, Line: syntax.Line, Reason: syntax.Reason(), Fix: "write two backslashes for one"}
 	}
 	for _, line := range lines {
-		l.add(line)
+		l.add(property{Property: line, resolved: line.Value})
+	}
+	for _, o := range overrides {
+		key, value, ok := strings.Cut(o, "=")
+		if key = strings.TrimSpace(key); !ok || key == "" {
+			return nil, &Error{Key: fromOverride, Reason: fmt.Sprintf("%q sets nothing", o), Fix: "write it as key=value, for example --override log.dirs=/var/lib/kafka"}
+		}
+		l.add(property{Property: javaprops.Property{Key: key, Value: value}, resolved: value, from: fromOverride})
 	}
 	l.resolve(env)
 	l.parseValues()
@@ -121,14 +129,16 @@ type loader struct {
 	failed   map[string]bool // settings with a problem of their own
 }
 
-// add makes line the setting of its key: in a file the last line counts.
-func (l *loader) add(line javaprops.Property) {
-	p := property{Property: line, resolved: line.Value}
-	if i, ok := l.index[line.Key]; ok {
+// fromOverride is where a property is from that stands in no line.
+const fromOverride = "--override"
+
+// add makes p the setting of its key: the last one counts.
+func (l *loader) add(p property) {
+	if i, ok := l.index[p.Key]; ok {
 		l.properties[i] = p
 		return
 	}
-	l.index[line.Key] = len(l.properties)
+	l.index[p.Key] = len(l.properties)
 	l.properties = append(l.properties, p)
 }
 
