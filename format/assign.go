@@ -82,10 +82,10 @@ func isLoopback(host string) bool {
 	return strings.HasPrefix(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// localHostName is what Java calls the canonical name of the local host: the name that the
+// LocalHostName is what Java calls the canonical name of the local host: the name that the
 // first address of the host name resolves back to, if it resolves to that address again, else
 // the address. Where the host name does not resolve at all it is the host name.
-func localHostName() string {
+func LocalHostName() string {
 	host, err := os.Hostname()
 	if err != nil {
 		return "localhost"

@@ -143,7 +143,7 @@ func TestStandaloneEndpoint(t *testing.T) {
 	if _, err := newPlan(o, crashdisk.New()); !isA[*VoterError](err) {
 		t.Errorf("got %v", err)
 	}
-	if name := localHostName(); name == "" || strings.HasSuffix(name, ".") {
+	if name := LocalHostName(); name == "" || strings.HasSuffix(name, ".") {
 		t.Errorf("this host is %q", name)
 	}
 }

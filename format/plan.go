@@ -75,7 +75,7 @@ func newPlan(o Options, fsys disk.FS) (*Plan, error) {
 		o.Now = time.Now
 	}
 	if o.LocalHostName == nil {
-		o.LocalHostName = localHostName
+		o.LocalHostName = LocalHostName
 	}
 	p := &planner{Plan: &Plan{NodeID: o.NodeID, options: o, disk: fsys}}
 	// In the order in which Kafka's tool checks, so that the first thing said is the same.
