@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kstorage/internal/raft"
+	"kstorage/internal/wire"
 )
 
 // probeDifferences are the answers that are ours on purpose.
@@ -274,33 +275,30 @@ func TestWireProbes(t *testing.T) {
 // probe sends one and returns the answer as the recording writes it.
 func (p *replayer) probe(probe probe) string {
 	q := probe.request()
-	if v := wireVersions[kmsg.Key(q.Key())]; probe.version < v.oldest || probe.version > v.newest {
+	if oldest, newest := served(kmsg.Key(q.Key())); probe.version < oldest || probe.version > newest {
 		return "connection: EOF"
 	}
 	q.SetVersion(probe.version)
-	q, _, _, err := decodeRequestFrame(appendRequestFrame(nil, q, "probe", 1))
+	q, _, _, err := decodeRequestFrame(requestFrame(q, "probe", 1))
 	if err != nil {
 		p.fail("%v", err)
 	}
-	r, answer := decodeRequest(q, wireCluster)
-	var payload []byte
-	if answer == nil {
+	r, w := wire.DecodeRaftRequest(q, wireCluster)
+	if w == nil {
 		s := p.receive("probe", q, r)
 		if q.Key() == int16(kmsg.AddRaftVoter) && s.response == nil {
 			replaySteps["failed"](p, []string{"44"})
 		}
-		if answer = s.response; answer == nil {
+		var payload []byte
+		switch r := s.response.(type) {
+		case nil:
 			p.fail("no answer")
+		case *raft.FetchResponse:
+			payload = p.read(r.Read)
 		}
-		if f, ok := answer.(*raft.FetchResponse); ok {
-			payload = p.read(f.Read)
-		}
+		w = wire.EncodeRaftResponse(q, s.response, payload, func(m raft.Millis) int64 { return int64(m) })
 	}
-	w, err := encodeResponse(q, answer, payload, func(m raft.Millis) int64 { return int64(m) })
-	if err != nil {
-		p.fail("%v", err)
-	}
-	w, _, err = decodeResponseFrame(appendResponseFrame(nil, w, 1), q)
+	w, _, err = wire.DecodeResponse(q, responseFrame(w, 1))
 	if err != nil {
 		p.fail("%v", err)
 	}
@@ -339,13 +337,20 @@ func (p *replayer) probe(probe probe) string {
 		return fmt.Sprintf("top %d part %d size %d bytes %d leader(%d,%d) nodes %d", w.ErrorCode, a.ErrorCode, a.Size, len(a.Bytes),
 			a.CurrentLeader.LeaderID, a.CurrentLeader.LeaderEpoch, len(w.NodeEndpoints))
 	case *kmsg.AddRaftVoterResponse:
-		return fmt.Sprintf("error %d %q", w.ErrorCode, emptyIfNull(w.ErrorMessage))
+		return fmt.Sprintf("error %d %q", w.ErrorCode, text(w.ErrorMessage))
 	case *kmsg.RemoveRaftVoterResponse:
-		return fmt.Sprintf("error %d %q", w.ErrorCode, emptyIfNull(w.ErrorMessage))
+		return fmt.Sprintf("error %d %q", w.ErrorCode, text(w.ErrorMessage))
 	case *kmsg.UpdateRaftVoterResponse:
 		l := w.CurrentLeader
 		return fmt.Sprintf("error %d leader(%d,%d %s:%d)", w.ErrorCode, l.LeaderID, l.LeaderEpoch, l.Host, l.Port)
 	}
 	p.fail("%T", w)
 	return ""
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }

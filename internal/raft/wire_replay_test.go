@@ -13,6 +13,7 @@ import (
 
 	"kstorage/internal/kafkaid"
 	"kstorage/internal/raft"
+	"kstorage/internal/wire"
 )
 
 // replay puts one node's core in the place of a recorded node. Its steps are lines: a frame of the recording by its name,
@@ -61,6 +62,8 @@ type replay struct {
 	leader    raft.NodeID // of quorum-state; 0: none
 	steps     string
 }
+
+var wireCluster = "MkU3OEVBNTcwNTJENDM2Qg"
 
 // recordedNodes are the nodes of each recording: "3old" is 3 before its disk was replaced, "2moved" is 2 on its second port.
 var recordedNodes = map[string]map[string]raft.Voter{
@@ -164,7 +167,7 @@ func newReplayer(t *testing.T, tr *trace, r replay) *replayer {
 	}
 	for _, name := range r.static {
 		v := p.nodes[name]
-		cfg.StaticVoters = append(cfg.StaticVoters, raft.Voter{Key: plain(v.Key), Endpoints: v.Endpoints})
+		cfg.StaticVoters = append(cfg.StaticVoters, raft.Voter{Key: raft.ReplicaKey{NodeID: v.Key.NodeID}, Endpoints: v.Endpoints})
 	}
 	recovered := raft.Recovered{QuorumState: raft.NoQuorumState()}
 	if !r.broker {
@@ -373,7 +376,7 @@ func (p *replayer) frame(f *traceFrame, words []string) {
 		}
 		if f.to == node {
 			q, _, _ := f.request(p.t)
-			r, refused := decodeRequest(q, wireCluster)
+			r, refused := wire.DecodeRaftRequest(q, wireCluster)
 			if refused != nil {
 				p.fail("refused: %+v", refused)
 			}
@@ -401,12 +404,12 @@ func (p *replayer) receive(from string, q kmsg.Request, r raft.Request) *servedR
 func (p *replayer) checkSent(f *traceFrame) {
 	s := p.take(f.api, f.to)
 	want, clientID, correlationID := f.request(p.t)
-	q, err := encodeRequest(s.send.Request, f.version)
+	q, err := wire.EncodeRaftRequest(s.send.Request, f.version)
 	if err != nil {
 		p.fail("%v", err)
 	}
 	maskRequest(q, want)
-	if got := appendRequestFrame(nil, q, clientID, correlationID); !bytes.Equal(got, f.bytes) {
+	if got := requestFrame(q, clientID, correlationID); !bytes.Equal(got, f.bytes) {
 		p.fail("%s", diffBytes(got, f.bytes, q, want))
 	}
 	p.trace.made[f.name] = true
@@ -441,12 +444,9 @@ func (p *replayer) checkAnswer(f *traceFrame) {
 			p.fail("%d bytes of the snapshot, not %d", r.Read, len(payload))
 		}
 	}
-	got, err := encodeResponse(s.request, s.response, payload, func(m raft.Millis) int64 { return int64(m) })
-	if err != nil {
-		p.fail("%v", err)
-	}
+	got := wire.EncodeRaftResponse(s.request, s.response, payload, func(m raft.Millis) int64 { return int64(m) })
 	maskResponse(got, want)
-	if frame := appendResponseFrame(nil, got, correlationID); !bytes.Equal(frame, f.bytes) {
+	if frame := responseFrame(got, correlationID); !bytes.Equal(frame, f.bytes) {
 		p.fail("%s", diffBytes(frame, f.bytes, got, want))
 	}
 	p.trace.made[f.name] = true
@@ -466,7 +466,7 @@ func (p *replayer) read(r raft.LogRange) (data []byte) {
 func (p *replayer) receiveAnswer(f *traceFrame, from string, words []string) {
 	s := p.answeredBy(f, from)
 	w, _ := f.decodedResponse(p.t)
-	r, payload, err := decodeResponse(w, func(m int64) raft.Millis { return raft.Millis(m) })
+	r, payload, err := wire.DecodeRaftResponse(w)
 	if err != nil {
 		p.fail("%v", err)
 	}
@@ -667,15 +667,6 @@ var frameOfFetch = func() kmsg.Request {
 	q.Version = 18
 	return q
 }()
-
-func keyOf(name string) kmsg.Key {
-	for key := range wireVersions {
-		if kmsg.NameForKey(int16(key)) == name {
-			return key
-		}
-	}
-	panic(name)
-}
 
 // news is an answer without records of the node's leader.
 func (p *replayer) news() *raft.FetchResponse {

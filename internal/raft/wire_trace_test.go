@@ -12,7 +12,14 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kstorage/internal/wire"
 )
+
+const metadataTopic = "__cluster_metadata"
+
+// metadataTopicID is the id of that topic. Fetch goes by it.
+var metadataTopicID = [16]byte{15: 1}
 
 // traceFrame is a frame of a recording.
 type traceFrame struct {
@@ -62,11 +69,7 @@ func readTrace(t *testing.T, name string) *trace {
 			t.Fatal(err)
 		}
 		frame.version = int16(version)
-		for key := range wireVersions {
-			if kmsg.NameForKey(int16(key)) == m[3] {
-				frame.api = key
-			}
-		}
+		frame.api = keyOf(m[3])
 		if frame.bytes, err = hex.DecodeString(m[8]); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +103,7 @@ func (f *traceFrame) request(t *testing.T) (q kmsg.Request, clientID string, cor
 func (f *traceFrame) decodedResponse(t *testing.T) (r kmsg.Response, correlationID int32) {
 	t.Helper()
 	q, _, _ := f.request(t)
-	r, correlationID, err := decodeResponseFrame(f.bytes, q)
+	r, correlationID, err := wire.DecodeResponse(q, f.bytes)
 	if err != nil {
 		t.Fatalf("%s: %v", f.name, err)
 	}
@@ -117,4 +120,47 @@ func diffBytes(got, want []byte, gotMessage, wantMessage any) string {
 		return strings.ReplaceAll(fmt.Sprintf("%+v", m), "UnknownTags:{keyvals:map[]}", "")
 	}
 	return fmt.Sprintf("from byte %d on\n got %x\nwant %x\n got %s\nwant %s", at, got, want, show(gotMessage), show(wantMessage))
+}
+
+func keyOf(name string) kmsg.Key {
+	for key := range int16(kmsg.MaxKey + 1) {
+		if kmsg.NameForKey(key) == name {
+			return kmsg.Key(key)
+		}
+	}
+	panic(name)
+}
+
+// served returns the versions of an API that are served.
+func served(api kmsg.Key) (oldest, newest int16) {
+	for _, a := range wire.RaftAPIs {
+		if a.Key == int16(api) {
+			return a.Min, a.Max
+		}
+	}
+	panic(api.Name())
+}
+
+// Frames, without the length in front.
+
+func requestFrame(q kmsg.Request, clientID string, correlationID int32) []byte {
+	return wire.AppendRequest(nil, q, clientID, correlationID)[4:]
+}
+
+// decodeRequestFrame reads a request, its client id and its correlation id.
+func decodeRequestFrame(frame []byte) (q kmsg.Request, clientID string, correlationID int32, err error) {
+	h, body, err := wire.DecodeRequestHeader(frame)
+	if err != nil {
+		return nil, "", 0, err
+	}
+	if h.ClientID != nil {
+		clientID = *h.ClientID
+	}
+	q = kmsg.RequestForKey(h.Key)
+	q.SetVersion(h.Version)
+	return q, clientID, h.CorrelationID, q.ReadFrom(body)
+}
+
+func responseFrame(r kmsg.Response, correlationID int32) []byte {
+	return wire.AppendResponse(nil, r, correlationID)[4:]
 }
