@@ -6,17 +6,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kstorage/features"
+	"kstorage/internal/raft"
 )
 
 // maxApiVersions is the newest version of ApiVersions that is answered here, from 0 on.
 const maxApiVersions = 5
 
-// Codes of Kafka's errors that ApiVersions is answered with.
-const (
-	unsupportedVersion  int16 = 35
-	invalidRequest      int16 = 42
-	rebootstrapRequired int16 = 129
-)
+// rebootstrapRequired is Kafka's error for a client that has come to another node than it meant.
+const rebootstrapRequired raft.Code = 129
 
 // VersionInfo is what a node tells in its answers to ApiVersions besides its APIs.
 type VersionInfo struct {
@@ -47,7 +44,7 @@ var softwareName = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9]
 // client can read, and with the range to choose from (KIP-511).
 func unknownApiVersions() *kmsg.ApiVersionsResponse {
 	r := kmsg.NewPtrApiVersionsResponse()
-	r.ErrorCode = unsupportedVersion
+	r.ErrorCode = int16(raft.UnsupportedVersion)
 	r.ApiKeys = []kmsg.ApiVersionsResponseApiKey{{ApiKey: int16(kmsg.ApiVersions), MaxVersion: maxApiVersions}}
 	return r
 }
@@ -56,7 +53,7 @@ func unknownApiVersions() *kmsg.ApiVersionsResponse {
 func answerApiVersions(q *kmsg.ApiVersionsRequest, apis []kmsg.ApiVersionsResponseApiKey, info VersionInfo) *kmsg.ApiVersionsResponse {
 	r := kmsg.NewPtrApiVersionsResponse()
 	r.Version = q.Version
-	if r.ErrorCode = checkApiVersions(q, info.Identity); r.ErrorCode != 0 {
+	if r.ErrorCode = int16(checkApiVersions(q, info.Identity)); r.ErrorCode != 0 {
 		return r
 	}
 	r.ApiKeys = apis
@@ -76,16 +73,16 @@ func answerApiVersions(q *kmsg.ApiVersionsRequest, apis []kmsg.ApiVersionsRespon
 	return r
 }
 
-// checkApiVersions returns the code of the error that q is answered with, or 0.
-func checkApiVersions(q *kmsg.ApiVersionsRequest, identity *Identity) int16 {
+// checkApiVersions returns the code of the error that q is answered with, or NoError.
+func checkApiVersions(q *kmsg.ApiVersionsRequest, identity *Identity) raft.Code {
 	if q.Version >= 3 && !(softwareName.MatchString(q.ClientSoftwareName) && softwareName.MatchString(q.ClientSoftwareVersion)) {
-		return invalidRequest
+		return raft.InvalidRequest
 	}
 	if (q.ClusterID == nil) != (q.NodeID == -1) {
-		return invalidRequest
+		return raft.InvalidRequest
 	}
 	if q.ClusterID != nil && identity != nil && (Identity{ClusterID: *q.ClusterID, NodeID: q.NodeID}) != *identity {
 		return rebootstrapRequired
 	}
-	return 0
+	return raft.NoError
 }

@@ -33,8 +33,7 @@
 //   - a tagged field in a version that doesn't define it. It is noticed where its value isn't the default,
 //   - bytes behind the body, which Kafka passes over.
 //
-// Tagged fields that nobody knows are skipped. A varint in a header that is longer than it need be is taken, but not
-// one of more than 32 bits, whose upper bits Kafka loses.
+// Tagged fields that nobody knows are skipped.
 //
 // Left out: request quotas, throttling, and limits to the rate of new connections.
 package wire

@@ -98,10 +98,10 @@ func skipTags(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// uvarint reads an unsigned varint of at most 32 bits.
+// uvarint reads an unsigned varint of at most five bytes; as with Kafka, bits above the 32nd are lost.
 func uvarint(b []byte) (v uint32, rest []byte, ok bool) {
 	wide, n := binary.Uvarint(b[:min(len(b), binary.MaxVarintLen32)])
-	if n <= 0 || wide > math.MaxUint32 {
+	if n <= 0 {
 		return 0, nil, false
 	}
 	return uint32(wide), b[n:], true

@@ -1,0 +1,123 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// recordedFrame is a request and its answer, without their lengths.
+type recordedFrame struct {
+	key, version      int16
+	request, response []byte
+}
+
+func recordedFrames(t testing.TB) (frames []recordedFrame) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/recorded.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		var r recordedFrame
+		if _, err := fmt.Sscanf(line, "%d %d %x %x", &r.key, &r.version, &r.request, &r.response); err != nil {
+			t.Fatalf("%v in %q", err, line)
+		}
+		frames = append(frames, r)
+	}
+	return frames
+}
+
+func TestRecordedFrames(t *testing.T) {
+	for _, r := range recordedFrames(t) {
+		t.Run(fmt.Sprintf("%s v%d", kmsg.NameForKey(r.key), r.version), func(t *testing.T) {
+			h, body, err := DecodeRequestHeader(r.request)
+			if err != nil || h.Key != r.key || h.Version != r.version || h.ClientID == nil || *h.ClientID != "adminclient-1" {
+				t.Fatalf("header %+v, %v", h, err)
+			}
+			q, _, err := decodeBody(h.Key, h.Version, body, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := AppendRequest([]byte("before"), q, *h.ClientID, h.CorrelationID); !bytes.Equal(got, append([]byte("before"), frameOf(r.request)...)) {
+				t.Errorf("request encoded as %x", got)
+			}
+			headerBytes := 5
+			if h.Key == int16(kmsg.ApiVersions) {
+				headerBytes = 4
+			}
+			a := q.ResponseKind()
+			if err := a.ReadFrom(r.response[headerBytes:]); err != nil {
+				t.Fatal(err)
+			}
+			if got := AppendResponse([]byte("before"), a, h.CorrelationID); !bytes.Equal(got, append([]byte("before"), frameOf(r.response)...)) {
+				t.Errorf("response encoded as\n%x, recorded\n%x", got, r.response)
+			}
+		})
+	}
+}
+
+func TestDecodeRequestHeader(t *testing.T) {
+	fixed := "0012 0003 00000007 "
+	text := func(s string) *string { return &s }
+	tests := []struct {
+		name, frame string
+		client      *string
+		body        string
+		err         string // "": none; "short", "unknown"
+	}{
+		{"header 1 ends with the client id", "0012 0002 00000007 0001 78 00aa", text("x"), "00aa", ""},
+		{"header 2 ends with tagged fields", fixed + "0001 78 00 aa", text("x"), "aa", ""},
+		{"no body", fixed + "0001 78 00", text("x"), "", ""},
+		{"null client id", fixed + "ffff 00 aa", nil, "aa", ""},
+		{"any negative length is null", fixed + "fffb 00 aa", nil, "aa", ""},
+		{"empty client id", fixed + "0000 00 aa", text(""), "aa", ""},
+		{"unknown tagged fields are skipped, in any order", fixed + "ffff 03 05 01 61 05 01 62 00 00 aa", nil, "aa", ""},
+		{"tag of five bytes", fixed + "ffff 01 ffffffff0f 01 61 aa", nil, "aa", ""},
+		{"varint that is longer than need be", fixed + "ffff 8000 aa", nil, "aa", ""},
+		{"bits above the 32nd are lost", fixed + "ffff 8080808070 aa", nil, "aa", ""},
+		{"nothing", "", nil, "", "short"},
+		{"fixed part cut off", "0012 0003 000000", nil, "", "short"},
+		{"length of the client id cut off", fixed + "00", nil, "", "short"},
+		{"client id cut off", fixed + "0384 00", nil, "", "short"},
+		{"tagged fields missing", fixed + "0001 78", nil, "", "short"},
+		{"number of tags cut off", fixed + "ffff 80", nil, "", "short"},
+		{"tagged field cut off", fixed + "ffff 01 00 7f 61", nil, "", "short"},
+		{"as many tags as can be said", fixed + "ffff ffffffff0f", nil, "", "short"},
+		{"varint of six bytes", fixed + "ffff 808080808000 aa", nil, "", "short"},
+		{"API that doesn't exist", "03e7 0000 00000007 ffff", nil, "", "unknown"},
+		{"negative API", "ffff 0000 00000007 ffff", nil, "", "unknown"},
+		{"version below the flexible ones", "0012 8000 00000007 ffff", nil, "", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			frame, err := hex.DecodeString(strings.ReplaceAll(test.frame, " ", ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, body, err := DecodeRequestHeader(frame)
+			var unknown *UnknownAPIError
+			switch {
+			case test.err == "short" && errors.Is(err, errShort), test.err == "unknown" && errors.As(err, &unknown):
+				return
+			case err != nil || test.err != "":
+				t.Fatalf("error %v, want %q", err, test.err)
+			}
+			if (h.ClientID == nil) != (test.client == nil) || test.client != nil && *h.ClientID != *test.client {
+				t.Errorf("client id %q", h.client())
+			}
+			if h.CorrelationID != 7 || hex.EncodeToString(body) != test.body {
+				t.Errorf("correlation id %d, body %x", h.CorrelationID, body)
+			}
+		})
+	}
+}
