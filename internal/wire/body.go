@@ -12,8 +12,8 @@ var errTrailing = errors.New("bytes behind the body")
 
 // decodeBody reads the body of a request of a known API. What it allocates is bounded by the length of body: an
 // array is believed only as far as its elements, at their smallest, fit into what is left. The worst, structs that each
-// have a tagged field that nobody knows, cost 150 times their bytes. Byte fields of the request
-// stand in body. scratch is used and returned, maybe grown.
+// have a tagged field that nobody knows, cost 150 times their bytes. Byte fields of the request stand in body.
+// scratch is used and returned, maybe grown.
 func decodeBody(key, version int16, body, scratch []byte) (q kmsg.Request, _ []byte, err error) {
 	q = kmsg.RequestForKey(key)
 	q.SetVersion(version)

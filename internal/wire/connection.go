@@ -139,7 +139,8 @@ func (c *connection) refuse(h RequestHeader, reason string) {
 func (c *connection) about(h RequestHeader, reason string) []any {
 	return []any{
 		slog.Any("remote", c.net.RemoteAddr()), slog.String("client", h.client()),
-		slog.String("api", kmsg.NameForKey(h.Key)), slog.Int("key", int(h.Key)), slog.Int("version", int(h.Version)), slog.String("reason", reason),
+		slog.String("api", kmsg.NameForKey(h.Key)), slog.Int("key", int(h.Key)), slog.Int("version", int(h.Version)),
+		slog.String("reason", reason),
 	}
 }
 

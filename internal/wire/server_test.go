@@ -86,7 +86,7 @@ func brokerRequest(id, correlationID int32) []byte {
 func brokerAnswer(id, correlationID int32) string {
 	q := kmsg.NewPtrUnregisterBrokerRequest()
 	q.BrokerID = id
-	return string(AppendResponse(nil, answerBroker(nil, &Request{Body: q}), correlationID))
+	return string(AppendResponse(nil, answerBroker(context.Background(), &Request{Body: q}), correlationID))
 }
 
 var testAPIs = []API{{Key: int16(kmsg.UnregisterBroker)}, {Key: int16(kmsg.DescribeQuorum), Max: 2}, {Key: int16(kmsg.BrokerHeartbeat), Max: 2}}
