@@ -140,15 +140,16 @@ func (st *storage) chooseMissing() ([]*logDir, error) {
 // refuseFirst says why a node of which nothing is formatted must not start, if so.
 func (st *storage) refuseFirst(empty []*logDir) error {
 	var failed, paths []string
+	causes := []error{metaprops.ErrNotFormatted}
 	for _, d := range st.dirs {
 		if d.offline != nil {
-			failed = append(failed, d.offline.Error())
+			failed, causes = append(failed, d.offline.Error()), append(causes, d.offline)
 		}
 		paths = append(paths, d.Path)
 	}
 	if len(failed) > 0 {
 		// One of them may be formatted: a node that forgets so who it is would begin anew.
-		return &Error{Verbatim: true, What: metaprops.ErrNotFormatted.Error(), Where: strings.Join(failed, "; "), Err: metaprops.ErrNotFormatted,
+		return &Error{Verbatim: true, What: metaprops.ErrNotFormatted.Error(), Where: strings.Join(failed, "; "), Err: errors.Join(causes...),
 			Fix: "the first start of a node needs all its log directories"}
 	}
 	isVoter := slices.ContainsFunc(st.s.Raft.StaticVoters, func(v raft.Voter) bool { return int32(v.Key.NodeID) == st.s.NodeID })

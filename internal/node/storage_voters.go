@@ -37,7 +37,7 @@ func newestVoters(r raft.Recovered) recoveredVoters {
 }
 
 // isVoter reports whether a node whose metadata directory has this id is a voter, by what it has on its disk.
-func isVoter(s *settings, directoryID uuid.UUID, r raft.Recovered) bool {
+func (s *settings) isVoter(r raft.Recovered, directoryID uuid.UUID) bool {
 	v := newestVoters(r)
 	voters := v.voters
 	if voters == nil {
@@ -50,7 +50,7 @@ func isVoter(s *settings, directoryID uuid.UUID, r raft.Recovered) bool {
 
 // checkVoters refuses the configuration of a static quorum out of which the voters were taken before the log has
 // them. Unlike Kafka: there such a node waits for ever.
-func checkVoters(s *settings, r raft.Recovered) error {
+func (s *settings) checkVoters(r raft.Recovered) error {
 	v := newestVoters(r)
 	if !s.IsController || len(s.Raft.StaticVoters) > 0 || v.kraftVersion > 0 || !slices.Contains(v.atElection, s.Raft.NodeID) {
 		return nil
