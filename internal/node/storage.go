@@ -92,30 +92,26 @@ func (st *storage) DirectoryID() uuid.UUID {
 	return st.metadata().Properties.DirectoryID
 }
 
-// directories are the ids of log.dirs as a broker registers them: those that are in use.
-func (st *storage) directories() [][16]byte {
-	return st.directoryIDs(func(d *logDir) bool { return d.offline == nil })
-}
-
-// offlineDirectories are the ids of those log.dirs that have failed. Of one that had failed before the start nobody knows the id.
-func (st *storage) offlineDirectories() [][16]byte {
-	return st.directoryIDs(func(d *logDir) bool { return d.offline != nil })
-}
-
-func (st *storage) directoryIDs(which func(*logDir) bool) [][16]byte {
+// LogDirIDs are the ids of log.dirs as a broker registers them: those that are in use, and those that have failed since
+// the start. Of one that had failed before nobody knows the id.
+func (st *storage) LogDirIDs() (online, offline []uuid.UUID) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	var ids [][16]byte
 	for _, d := range st.dirs {
-		if id := d.Properties.DirectoryID; id != uuid.Nil && which(d) && slices.Contains(st.s.LogDirs, d.Path) {
-			ids = append(ids, id)
+		id := d.Properties.DirectoryID
+		switch {
+		case id == uuid.Nil || !slices.Contains(st.s.LogDirs, d.Path):
+		case d.offline == nil:
+			online = append(online, id)
+		default:
+			offline = append(offline, id)
 		}
 	}
-	return ids
+	return online, offline
 }
 
-// metadataLogDir is the folder of the metadata log.
-func (st *storage) metadataLogDir() string {
+// LogFolder is the folder of the metadata log.
+func (st *storage) LogFolder() string {
 	return disk.Join(st.s.MetadataDir, checkpoint.MetadataDir)
 }
 

@@ -23,7 +23,7 @@ type bootstrapFile struct {
 // Which of them counts is the controller's to say (KIP-1170). A damaged file is an *Error on every node: nobody starts with
 // fewer features or users than were formatted.
 func (st *storage) readBootstrap() (zero, old *bootstrapFile, err error) {
-	zero, zeroErr := st.readBootstrapFile(disk.Join(st.metadataLogDir(), checkpoint.ID{}.String()))
+	zero, zeroErr := st.readBootstrapFile(disk.Join(st.LogFolder(), checkpoint.ID{}.String()))
 	old, oldErr := st.readBootstrapFile(disk.Join(st.s.MetadataDir, checkpoint.BootstrapName))
 	if err := errors.Join(zeroErr, oldErr); err != nil {
 		return nil, nil, err

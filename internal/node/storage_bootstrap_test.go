@@ -136,7 +136,7 @@ func TestVotersOfRecoveredLog(t *testing.T) {
 			if got := test.s.isVoter(test.recovered, own); got != test.voter {
 				t.Errorf("isVoter is %v", got)
 			}
-			err := test.s.checkVoters(test.recovered)
+			err := checkVoters(&test.s, test.recovered)
 			if (err != nil) != test.refused {
 				t.Fatalf("%v", err)
 			}

@@ -329,13 +329,13 @@ func TestStorageOpens(t *testing.T) {
 			if got, want := st.DirectoryID(), stored(t, d, test.s.MetadataDir).DirectoryID; got != want {
 				t.Errorf("DirectoryID is %v, the file has %v", got, want)
 			}
-			var registered [][16]byte
+			var registered []uuid.UUID
 			for _, dir := range test.s.LogDirs {
 				if test.broken[dir] == nil && (test.want == nil || test.want[dir].version > 0) {
 					registered = append(registered, stored(t, d, dir).DirectoryID)
 				}
 			}
-			if got := st.directories(); !slices.Equal(got, registered) {
+			if got, _ := st.LogDirIDs(); !slices.Equal(got, registered) {
 				t.Errorf("a broker registers %v, expected %v", got, registered)
 			}
 			for dir := range test.want {
@@ -359,8 +359,8 @@ func TestPersistClusterID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if st.ClusterID() != "" || len(st.directories()) != 3 {
-		t.Fatalf("the node has the id %q and %d directories", st.ClusterID(), len(st.directories()))
+	if online, _ := st.LogDirIDs(); st.ClusterID() != "" || len(online) != 3 {
+		t.Fatalf("the node has the id %q and the directories %v", st.ClusterID(), online)
 	}
 	fsys.broken = map[string]error{"/d3": syscall.EIO}
 	if err := st.PersistClusterID(clusterA); err != nil || st.ClusterID() != clusterA {
@@ -369,8 +369,8 @@ func TestPersistClusterID(t *testing.T) {
 	if p := stored(t, d, "/d2"); p != (metaprops.Properties{Version: 2, NodeID: 1, ClusterID: clusterA, DirectoryID: dirID(dirB)}) {
 		t.Errorf("/d2 has %+v", p)
 	}
-	if offline := st.offlineDirectories(); len(offline) != 1 || offline[0] != dirID(dirC) || len(st.directories()) != 2 {
-		t.Errorf("offline is %v, online %v; /d3 failed", offline, st.directories())
+	if online, offline := st.LogDirIDs(); len(offline) != 1 || offline[0] != dirID(dirC) || len(online) != 2 {
+		t.Errorf("offline is %v, online %v; /d3 failed", offline, online)
 	}
 	steps := d.Steps()
 	if err := st.PersistClusterID(clusterA); err != nil || d.Steps() != steps {

@@ -195,7 +195,7 @@ var logFiles = []string{"leader-epoch-checkpoint", "quorum-state", "partition.me
 // WipeMetadataLog removes the metadata log, which is not open, with its snapshots and its quorum-state: what a node without a
 // cluster id has there may be of another cluster. The zero checkpoint stays. If it is interrupted, the next start does it again, for the node still has no id.
 func (st *storage) WipeMetadataLog() error {
-	folder := st.metadataLogDir()
+	folder := st.LogFolder()
 	fail := func(op, path string, err error) error { return st.fail(st.metadata(), op, path, err) }
 	entries, err := st.fs.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
