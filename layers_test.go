@@ -15,8 +15,10 @@ import (
 var layers = [][]string{
 	{"internal/sim"},
 	{"cmd/kstorage", "internal/cli"},
-	{"internal/dump"},
-	{"format"},
+	{"internal/node", "internal/client", "internal/dump"},
+	{"internal/controller"},
+	{"internal/wire"},
+	{"internal/metadata", "format"},
 	{"internal/raftlog"},
 	{"checkpoint", "metaprops", "features", "internal/scram", "internal/raft"},
 	{"internal/record", "internal/config", "internal/config/javaprops"},

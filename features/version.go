@@ -10,13 +10,15 @@ type MetadataVersion int16
 
 // Levels with a meaning.
 const (
-	Minimum             MetadataVersion = 7  // 3.3-IV3, the lowest that exists
-	scram               MetadataVersion = 11 // 3.5-IV2, KIP-900
-	zeroCheckpoint      MetadataVersion = 31 // 4.4-IV0, the release whose servers implement KIP-1170
-	LatestKafka         MetadataVersion = 33 // 4.4-IV2, the newest that released Apache Kafka reads
-	latestKafkaUnstable MetadataVersion = 34 // 4.5-IV0, the same with unstable.feature.versions.enable
-	clusterIDRecord     MetadataVersion = 35 // 4.5-IV1, KIP-1262: ours until Apache Kafka publishes its own
-	LatestProduction                    = clusterIDRecord
+	Minimum                MetadataVersion = 7  // 3.3-IV3, the lowest that exists
+	scram                  MetadataVersion = 11 // 3.5-IV2, KIP-900
+	controllerRegistration MetadataVersion = 15 // 3.7-IV0
+	cordonedDirectories    MetadataVersion = 30 // 4.3-IV0
+	zeroCheckpoint         MetadataVersion = 31 // 4.4-IV0, the release whose servers implement KIP-1170
+	LatestKafka            MetadataVersion = 33 // 4.4-IV2, the newest that released Apache Kafka reads
+	latestKafkaUnstable    MetadataVersion = 34 // 4.5-IV0, the same with unstable.feature.versions.enable
+	clusterIDRecord        MetadataVersion = 35 // 4.5-IV1, KIP-1262: ours until Apache Kafka publishes its own
+	LatestProduction                       = clusterIDRecord
 )
 
 // version is what the registry knows about a level of metadata.version.
@@ -149,3 +151,9 @@ func DefaultVersion(clusterIDKnown, unstable bool) MetadataVersion {
 		return LatestKafka
 	}
 }
+
+// SupportsControllerRegistration reports whether controllers register with the active one (KIP-919).
+func (v MetadataVersion) SupportsControllerRegistration() bool { return v >= controllerRegistration }
+
+// SupportsCordonedDirectories reports whether brokers may report log directories that take no new replicas (KIP-1066).
+func (v MetadataVersion) SupportsCordonedDirectories() bool { return v >= cordonedDirectories }

@@ -59,10 +59,12 @@ Example:
 		Commands: []*urfave.Command{
 			s.infoCommand(),
 			s.formatCommand(),
+			s.startCommand(),
 			s.versionMappingCommand(),
 			s.featureDependenciesCommand(),
 			s.randomUUIDCommand(),
 			s.dumpCommand(),
+			s.quorumCommand(),
 			s.completionCommand(),
 			s.versionCommand(),
 		},
@@ -76,7 +78,7 @@ Example:
 	return &cli.Grammar{
 		App:         app,
 		EnvPrefix:   "KSTORAGE_",
-		Exclusive:   [][]string{{"standalone", "no-initial-controllers", "initial-controllers"}},
+		Exclusive:   [][]string{{"standalone", "no-initial-controllers", "initial-controllers"}, {"bootstrap-server", "bootstrap-controller"}},
 		EmptyCounts: []string{"cluster-id"},
 	}
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // config reads the configuration that --config names and passes its warnings on.
-func (s *session) config(ctx *urfave.Context) (*config.Config, error) {
-	conf, err := config.Load(ctx.String("config"), s.world.Env)
+func (s *session) config(ctx *urfave.Context, overrides ...string) (*config.Config, error) {
+	conf, err := config.Load(ctx.String("config"), s.world.Env, overrides...)
 	if unreadable := (*config.Error)(nil); errors.As(err, &unreadable) && unreadable.Line == 0 && unreadable.Key == "" {
 		where := "--config " + ctx.String("config")
 		if variable := s.args.FromEnv["config"]; variable != "" {

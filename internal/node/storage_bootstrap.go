@@ -8,33 +8,27 @@ import (
 
 	"kstorage/checkpoint"
 	"kstorage/features"
+	"kstorage/internal/controller"
 	"kstorage/internal/disk"
 	"kstorage/internal/record"
 )
 
-// bootstrapFile is what the zero checkpoint, or a bootstrap.checkpoint, says of a cluster that begins with it.
-type bootstrapFile struct {
-	Path      string
-	Records   []record.Record // metadata records in the order of the file, but for its ClusterIdRecord
-	ClusterID string          // of that record: a proposal; "" for none
-}
-
 // readBootstrap reads the zero checkpoint and bootstrap.checkpoint in the metadata directory; nil stands for a file that is not there.
 // Which of them counts is the controller's to say (KIP-1170). A damaged file is an *Error on every node: nobody starts with
 // fewer features or users than were formatted.
-func (st *storage) readBootstrap() (zero, old *bootstrapFile, err error) {
+func (st *storage) readBootstrap() (zero, old *controller.BootstrapFile, err error) {
 	zero, zeroErr := st.readBootstrapFile(disk.Join(st.LogFolder(), checkpoint.ID{}.String()))
 	old, oldErr := st.readBootstrapFile(disk.Join(st.s.MetadataDir, checkpoint.BootstrapName))
 	if err := errors.Join(zeroErr, oldErr); err != nil {
 		return nil, nil, err
 	}
 	if zero != nil && len(zero.Records) > 0 && old != nil {
-		st.log.Warn("Two files have bootstrap metadata; the zero checkpoint counts", "zero checkpoint", zero.Path, "ignored", old.Path)
+		st.log.Warn("Two files have bootstrap metadata; the zero checkpoint counts", "zero checkpoint", zero.Name, "ignored", old.Name)
 	}
 	return zero, old, nil
 }
 
-func (st *storage) readBootstrapFile(path string) (*bootstrapFile, error) {
+func (st *storage) readBootstrapFile(path string) (*controller.BootstrapFile, error) {
 	f, err := st.fs.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -54,7 +48,7 @@ func (st *storage) readBootstrapFile(path string) (*bootstrapFile, error) {
 	if err != nil {
 		return nil, damaged(err)
 	}
-	out := &bootstrapFile{Path: path}
+	out := &controller.BootstrapFile{Name: path}
 	hasVersion := false
 	for raw, err := range in.Records() {
 		if err != nil {
@@ -63,10 +57,6 @@ func (st *storage) readBootstrapFile(path string) (*bootstrapFile, error) {
 		r, err := record.Decode(bytes.Clone(raw.Value))
 		if err != nil {
 			return nil, damaged(err) // not after Records has decoded it
-		}
-		if r.Message == record.ClusterID {
-			out.ClusterID = r.Text("ClusterId")
-			continue
 		}
 		hasVersion = hasVersion || r.Message == record.FeatureLevel && r.Text("Name") == features.MetadataVersionName
 		out.Records = append(out.Records, r)

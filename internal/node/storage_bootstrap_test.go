@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"kstorage/checkpoint"
+	"kstorage/internal/controller"
 	"kstorage/internal/raft"
 )
 
@@ -38,15 +39,14 @@ func TestReadBootstrap(t *testing.T) {
 		reason           string
 		zero, old        string // "": no such file
 		zeroLen, oldLen  int    // -1: no such file
-		clusterID        string
 		err              []string
 		warns, emptyZero bool
 	}{
 		{reason: "neither", zeroLen: -1, oldLen: -1},
-		{reason: "formatted by 4.4", zero: whole, zeroLen: 2, oldLen: -1, clusterID: clusterA},
+		{reason: "formatted by 4.4", zero: whole, zeroLen: 3, oldLen: -1},
 		{reason: "formatted by 4.0", zero: bare, old: snapshotFile(t, version), zeroLen: 0, oldLen: 1},
 		{reason: "formatted by 3.5", old: snapshotFile(t, version, user), zeroLen: -1, oldLen: 2},
-		{reason: "both", zero: whole, old: snapshotFile(t, version), zeroLen: 2, oldLen: 1, clusterID: clusterA, warns: true},
+		{reason: "both", zero: whole, old: snapshotFile(t, version), zeroLen: 3, oldLen: 1, warns: true},
 		{reason: "an empty zero checkpoint", emptyZero: true, err: []string{"damaged", zeroPath}},
 		{reason: "a zero checkpoint that was cut", zero: whole[:len(whole)-10], err: []string{"damaged", zeroPath}},
 		{reason: "a zero checkpoint with a wrong checksum", zero: string(flipped), err: []string{"damaged", zeroPath}},
@@ -84,20 +84,20 @@ func TestReadBootstrap(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			length := func(f *bootstrapFile) int {
+			length := func(f *controller.BootstrapFile) int {
 				if f == nil {
 					return -1
 				}
 				return len(f.Records)
 			}
-			if length(zero) != test.zeroLen || length(old) != test.oldLen || zero != nil && zero.ClusterID != test.clusterID {
-				t.Errorf("zero is %+v, old is %+v; expected %d and %d records and the id %q", zero, old, test.zeroLen, test.oldLen, test.clusterID)
+			if length(zero) != test.zeroLen || length(old) != test.oldLen {
+				t.Errorf("zero is %+v, old is %+v; expected %d and %d records", zero, old, test.zeroLen, test.oldLen)
 			}
 			if warns := strings.Contains(log.String(), "level=WARN"); warns != test.warns {
 				t.Errorf("logged: %s", log)
 			}
-			if zero != nil && len(zero.Records) > 1 && zero.Records[1].Text("Name") != "alice" {
-				t.Errorf("the user is %s", zero.Records[1].AppendJSON(nil))
+			if zero != nil && len(zero.Records) > 2 && zero.Records[2].Text("Name") != "alice" {
+				t.Errorf("the user is %s", zero.Records[2].AppendJSON(nil))
 			}
 		})
 	}

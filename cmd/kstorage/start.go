@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"kstorage/format"
+	"kstorage/internal/cli"
+	"kstorage/internal/disk"
+	"kstorage/internal/node"
+)
+
+func (s *session) startCommand() *urfave.Command {
+	return s.command(&urfave.Command{
+		Name:      "start",
+		Category:  own,
+		Usage:     "Run a node of a KRaft quorum.",
+		UsageText: "kstorage start --config FILE [--override KEY=VALUE]...",
+		Flags: []urfave.Flag{
+			configFlag(),
+			&urfave.StringSliceFlag{Name: "override", Usage: "A setting `KEY=VALUE` in place of the file's; may be repeated."},
+		},
+		Description: `The node runs in the foreground, logs to stderr, and ends on SIGTERM or SIGINT: a broker asks for leave, a leader
+hands over. It speaks Kafka's own protocol, so it forms a quorum with nodes of its kind or of Apache Kafka.
+
+The first controllers of a new cluster are formatted before, all with the same --cluster-id or all without. Brokers
+and further controllers need no format: they learn the id of the cluster from its metadata (KIP-1262).
+
+Example:
+  kstorage format --config server.properties --standalone
+  kstorage start --config server.properties`,
+	}, (*session).start)
+}
+
+func (s *session) start(ctx *urfave.Context) error {
+	conf, err := s.config(ctx, ctx.StringSlice("override")...)
+	if err != nil {
+		return err
+	}
+	stopped, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	localHostName := s.world.LocalHostName
+	if localHostName == nil {
+		localHostName = format.LocalHostName
+	}
+	err = node.Run(stopped, node.Options{
+		Config:        conf,
+		FS:            disk.OS,
+		Random:        s.world.Random,
+		Now:           s.world.Now,
+		LocalHostName: localHostName,
+		Log:           s.logger(),
+		Notify:        node.Notify,
+	})
+	return s.explainStart(err)
+}
+
+// logger logs to stderr, with --json a document a line.
+func (s *session) logger() *slog.Logger {
+	var h slog.Handler = slog.NewTextHandler(s.world.Stderr, nil)
+	if s.out.JSON {
+		h = slog.NewJSONHandler(s.world.Stderr, nil)
+	}
+	return slog.New(h)
+}
+
+// explainStart turns the errors of a node into what a person reads.
+func (s *session) explainStart(err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, e := range joined.Unwrap() {
+			all = append(all, s.explainStart(e))
+		}
+		return errors.Join(all...)
+	}
+	if reason, ok := errors.AsType[*node.Error](err); ok {
+		return &cli.Problem{What: reason.What, Where: reason.Where, Fix: reason.Fix, Verbatim: reason.Verbatim}
+	}
+	return err
+}
+

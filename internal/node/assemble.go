@@ -1,0 +1,177 @@
+package node
+
+import (
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kstorage/features"
+	"kstorage/internal/controller"
+	"kstorage/internal/metadata"
+	"kstorage/internal/raft"
+	"kstorage/internal/wire"
+)
+
+// supportedFeatures are the ranges of levels that this node can work with, kraft.version among them.
+func supportedFeatures(unstable bool) []wire.SupportedFeature {
+	list := []wire.SupportedFeature{
+		{Name: features.MetadataVersionName, Min: int16(features.Minimum), Max: int16(features.LatestProduction)},
+	}
+	for _, f := range features.All() {
+		latest := f.DefaultLevel(features.LatestProduction)
+		if unstable || f.Name() == features.KRaftVersionName {
+			latest = f.LatestLevel()
+		}
+		if latest > 0 {
+			list = append(list, wire.SupportedFeature{Name: f.Name(), Max: latest})
+		}
+	}
+	return list
+}
+
+// versions is what the node tells in its answers to ApiVersions. A node that does not know its cluster leaves
+// kraft.version out, so that no leader makes it a voter.
+func (n *node) versions() wire.VersionInfo {
+	v := n.views.get()
+	info := wire.VersionInfo{
+		SupportedFeatures: supportedFeatures(n.settings.UnstableFeatures),
+		FinalizedFeatures: v.levels,
+		FinalizedEpoch:    int64(v.features),
+	}
+	if v.clusterID == "" {
+		info.SupportedFeatures = slices.DeleteFunc(info.SupportedFeatures, func(f wire.SupportedFeature) bool { return f.Name == features.KRaftVersionName })
+	}
+	return info
+}
+
+// isVoter tells whether this node is a voter by what it has: of the newest voters in its log, in its snapshots, or else of the
+// configured ones.
+func (s *settings) isVoter(r raft.Recovered, directory uuid.UUID) bool {
+	voters := s.Raft.StaticVoters
+	if k := len(r.Snapshots); k > 0 && len(r.Snapshots[k-1].Voters) > 0 {
+		voters = r.Snapshots[k-1].Voters
+	}
+	for _, b := range r.Control {
+		for _, c := range b.Control {
+			if v, ok := c.(raft.Voters); ok {
+				voters = v.Voters
+			}
+		}
+	}
+	return slices.ContainsFunc(voters, func(v raft.Voter) bool {
+		return v.Key.NodeID == s.Raft.NodeID && (v.Key.DirectoryID == uuid.Nil || v.Key.DirectoryID == directory)
+	})
+}
+
+// controllerRequest is the registration of this controller.
+func (n *node) controllerRequest(incarnation uuid.UUID) *kmsg.ControllerRegistrationRequest {
+	q := kmsg.NewPtrControllerRegistrationRequest()
+	q.ControllerID, q.IncarnationID = n.settings.NodeID, incarnation
+	for _, e := range n.settings.Raft.Listeners {
+		l := kmsg.NewControllerRegistrationRequestListener()
+		l.Name, l.Host, l.Port = e.Listener, e.Host, e.Port
+		q.Listeners = append(q.Listeners, l)
+	}
+	for _, f := range supportedFeatures(n.settings.UnstableFeatures) {
+		r := kmsg.NewControllerRegistrationRequestFeature()
+		r.Name, r.MinSupportedVersion, r.MaxSupportedVersion = f.Name, f.Min, f.Max
+		q.Features = append(q.Features, r)
+	}
+	return q
+}
+
+// brokerRequest is the registration of this broker, without the cluster id.
+func (n *node) brokerRequest(incarnation uuid.UUID) *kmsg.BrokerRegistrationRequest {
+	q := kmsg.NewPtrBrokerRegistrationRequest()
+	q.BrokerID, q.IncarnationID, q.Rack, q.PreviousBrokerEpoch = n.settings.NodeID, incarnation, n.settings.Rack, -1
+	online, _ := n.storage.LogDirIDs()
+	for _, id := range online {
+		q.LogDirs = append(q.LogDirs, id)
+	}
+	for _, e := range n.settings.Advertised {
+		l := kmsg.NewBrokerRegistrationRequestListener()
+		l.Name, l.Host, l.Port = e.Listener, e.Host, e.Port
+		q.Listeners = append(q.Listeners, l)
+	}
+	for _, f := range supportedFeatures(n.settings.UnstableFeatures) {
+		r := kmsg.NewBrokerRegistrationRequestFeature()
+		r.Name, r.MinSupportedVersion, r.MaxSupportedVersion = f.Name, f.Min, f.Max
+		q.Features = append(q.Features, r)
+	}
+	return q
+}
+
+// readBootstrap returns what this node writes if it becomes the active controller of a new cluster.
+func (n *node) readBootstrap() (b controller.Bootstrap, err error) {
+	zero, old, err := n.storage.readBootstrap()
+	if err != nil || !n.settings.IsController {
+		return b, err
+	}
+	return controller.ChooseBootstrap(zero, old, n.storage.ClusterID() != "")
+}
+
+// newCluster returns the metadata loop, which lacks the quorum yet.
+func (n *node) newCluster(cfg raft.Config, isVoter bool, bootstrap controller.Bootstrap) *cluster {
+	s := &n.settings
+	c := &cluster{
+		nodeID:  cfg.NodeID,
+		isVoter: isVoter,
+		controller: controller.Config{
+			NodeID:                s.NodeID,
+			SessionTimeoutMillis:  raft.Millis(s.SessionTimeout.Milliseconds()),
+			MaxIdleIntervalMillis: raft.Millis(s.NoOpInterval.Milliseconds()),
+			MinInSyncReplicas:     s.MinInSyncReplicas,
+			Random:                n.Random,
+		},
+		bootstrap: bootstrap,
+		linger:    s.AppendLinger,
+		raftLog:   n.raftLog,
+		clock:     n.clock,
+		views:     n.views,
+		log:       n.Log,
+
+		propertiesFile: n.storage.metadata().File(),
+
+		box:           newMailbox[func() error](),
+		loader:        metadata.NewLoader(metadata.SnapshotPolicy{MaxBytes: s.SnapshotBytes, MaxIntervalMillis: raft.Millis(s.SnapshotInterval.Milliseconds())}, n.clock.now()),
+		clusterID:     cfg.ClusterID,
+		leader:        raft.LeaderChanged{LeaderID: raft.None, StartOffset: raft.Unknown},
+		shown:         raft.Unknown,
+		highWatermark: raft.Unknown,
+		strangers:     newStrangers(cfg),
+	}
+	c.publisher = metadata.NewClusterIDPublisher(cfg.ClusterID, func(id string) error {
+		if err := n.storage.PersistClusterID(id); err != nil {
+			return err
+		}
+		c.clusterID = id
+		return nil
+	})
+	return c
+}
+
+// maxRequestBytes is more than any request has that is served here. A decoded one may need a hundred times its bytes.
+const maxRequestBytes = 4 << 20
+
+// serve lets a listener answer its clients.
+func (n *node) serve(s *server) func() error {
+	config := wire.ServerConfig{
+		Listener:            s.Name,
+		MaxConnections:      n.settings.MaxConnections,
+		MaxConnectionsPerIP: n.settings.MaxConnectionsPerIP,
+		MaxFrameBytes:       min(n.settings.MaxRequestBytes, maxRequestBytes),
+		IdleTimeout:         n.settings.MaxIdle,
+		Logger:              n.Log,
+		Versions:            n.versions,
+	}
+	if s.IsController {
+		config.APIs = controllerAPIs
+		config.Handler = &controllerHandler{quorum: n.quorum, cluster: n.cluster, views: n.views, clock: n.clock}
+	} else {
+		config.APIs = brokerAPIs
+		config.Handler = &brokerHandler{cluster: n.cluster, views: n.views, channel: n.forwarding}
+	}
+	s.server = wire.NewServer(config)
+	return func() error { return s.server.Serve(s.listener) }
+}

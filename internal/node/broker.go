@@ -1,0 +1,186 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kstorage/internal/raft"
+)
+
+// Kafka's intervals of a broker's life, beside broker.heartbeat.interval.ms.
+const (
+	channelTimeout     = 5 * time.Second       // of one request to the active controller
+	startHeartbeats    = 10 * time.Millisecond // between heartbeats until the broker runs, and while it shuts down
+	controlledShutdown = 5 * time.Second       // then the broker goes without leave
+)
+
+// brokerState is where a broker is in its life.
+type brokerState int32
+
+const (
+	brokerStarting brokerState = iota // registers, and reads up to its own registration
+	brokerRecovery                    // has caught up, and asks to be unfenced
+	brokerRunning
+	brokerStopping // asks for leave to go
+)
+
+func (s brokerState) String() string {
+	return [...]string{"STARTING", "RECOVERY", "RUNNING", "PENDING_CONTROLLED_SHUTDOWN"}[s]
+}
+
+// broker is the life of a broker as the active controller sees it (KIP-631): registration, then heartbeats, first
+// fenced until it has caught up, then unfenced; at the end it asks for leave.
+//
+// It has no topics and takes no replicas: from 4.3-IV0 on it reports all its directories as cordoned.
+type broker struct {
+	registration *kmsg.BrokerRegistrationRequest // without the cluster id
+	interval     time.Duration                   // broker.heartbeat.interval.ms
+	patience     time.Duration                   // initial.broker.registration.timeout.ms
+	views        *views
+	channel      *controllerChannel
+	log          *slog.Logger
+
+	running chan struct{} // closed when the broker is in RUNNING
+	leave   chan struct{} // closed when it is to shut down
+	state   atomic.Int32
+}
+
+// run ends when ctx does, when the broker has leave to go (nil), or with the reason why it cannot go on.
+func (b *broker) run(ctx context.Context) error {
+	epoch, registered, err := b.register(ctx)
+	if !registered {
+		return err
+	}
+	leave, deadline := b.leave, (<-chan time.Time)(nil)
+	fenced, failure := true, ""
+	for {
+		state := brokerState(b.state.Load())
+		resp, err := b.heartbeat(ctx, epoch, state)
+		switch {
+		case err != nil:
+			if text := err.Error(); text != failure && ctx.Err() == nil {
+				failure = text
+				b.log.Warn("Heartbeat failed", "error", err)
+			}
+		case state == brokerStarting && resp.IsCaughtUp:
+			b.enter(brokerRecovery)
+			continue
+		case state == brokerRecovery && !resp.IsFenced:
+			b.enter(brokerRunning)
+			close(b.running)
+			fenced = false
+			continue // reports the cordoned directories at once
+		case state == brokerStopping && resp.ShouldShutdown:
+			return nil
+		case state == brokerRunning && resp.IsFenced != fenced:
+			b.log.Info("The controller changed its mind about this broker", "fenced", resp.IsFenced)
+		}
+		if err == nil {
+			fenced, failure = resp.IsFenced, ""
+		}
+		pause := b.interval
+		if state != brokerRunning {
+			pause = min(pause, startHeartbeats)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-deadline:
+			b.log.Warn("The controller did not give leave to shut down in time", "waited", controlledShutdown)
+			return nil
+		case <-leave:
+			if state == brokerStarting {
+				return nil // nobody counts on it yet
+			}
+			leave, deadline = nil, time.After(controlledShutdown)
+			b.enter(brokerStopping)
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (b *broker) heartbeat(ctx context.Context, epoch int64, state brokerState) (*kmsg.BrokerHeartbeatResponse, error) {
+	v := b.views.get()
+	q := kmsg.NewPtrBrokerHeartbeatRequest()
+	q.BrokerID, q.BrokerEpoch, q.CurrentMetadataOffset = b.registration.BrokerID, epoch, int64(v.offset)
+	q.WantFence, q.WantShutdown = state == brokerStarting, state == brokerStopping
+	ctx, cancel := context.WithTimeout(ctx, channelTimeout)
+	defer cancel()
+	resp, err := b.channel.call(ctx, q.Key(), q.MaxVersion(), func(version int16) (kmsg.Request, error) {
+		q.SetVersion(version)
+		if version >= 2 && state != brokerStarting && v.version.SupportsCordonedDirectories() {
+			q.CordonedLogDirs = b.registration.LogDirs
+		}
+		return q, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := resp.(*kmsg.BrokerHeartbeatResponse)
+	return r, codeError(r.ErrorCode)
+}
+
+func (b *broker) enter(s brokerState) {
+	b.log.Info(fmt.Sprintf("The broker goes on. Transitioning from %s to %s", brokerState(b.state.Load()), s), "broker", b.registration.BrokerID)
+	b.state.Store(int32(s))
+}
+
+// register returns the broker's epoch. It needs a leader and the cluster id, and waits for both as long as that takes.
+func (b *broker) register(ctx context.Context) (epoch int64, registered bool, err error) {
+	var timeout <-chan time.Time
+	var failure error
+	for {
+		v := b.views.get()
+		var pause <-chan time.Time
+		if v.clusterID != "" && v.leader.LeaderID != raft.None {
+			if timeout == nil {
+				timeout = time.After(b.patience)
+			}
+			if epoch, failure = b.ask(ctx, v.clusterID); failure == nil {
+				b.log.Info("Broker registered", "broker", b.registration.BrokerID, "epoch", epoch)
+				return epoch, true, nil
+			}
+			pause = time.After(registrationBackoff)
+		}
+		select {
+		case <-ctx.Done():
+			return 0, false, nil
+		case <-b.leave:
+			return 0, false, nil
+		case <-timeout:
+			return 0, false, &Error{
+				What:  fmt.Sprintf("broker %d could not register within %v: %v", b.registration.BrokerID, b.patience, failure),
+				Where: "initial.broker.registration.timeout.ms",
+				Fix:   "see what the active controller logged about it",
+			}
+		case <-pause:
+		case <-next(v, pause):
+		}
+	}
+}
+
+// next is v's channel where there is no pause to keep.
+func next(v *view, pause <-chan time.Time) <-chan struct{} {
+	if pause != nil {
+		return nil
+	}
+	return v.next
+}
+
+func (b *broker) ask(ctx context.Context, clusterID string) (epoch int64, err error) {
+	q := *b.registration
+	q.ClusterID = clusterID
+	ctx, cancel := context.WithTimeout(ctx, channelTimeout)
+	defer cancel()
+	resp, err := b.channel.do(ctx, &q)
+	if err != nil {
+		return 0, err
+	}
+	r := resp.(*kmsg.BrokerRegistrationResponse)
+	return r.BrokerEpoch, codeError(r.ErrorCode)
+}

@@ -1,0 +1,58 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kstorage/internal/raft"
+	"kstorage/internal/wire"
+)
+
+// Error codes of Kafka's protocol that are not the core's.
+const (
+	codeNotController           int16 = 41
+	codeUnknownTopicID          int16 = 100
+	codeMismatchedEndpointType  int16 = 114
+	codeUnsupportedEndpointType int16 = 115
+
+	codeUnknownTopic       = int16(raft.UnknownTopicOrPartition)
+	codeTimedOut           = int16(raft.RequestTimedOut)
+	codeUnsupportedVersion = int16(raft.UnsupportedVersion)
+	codeInvalidRequest     = int16(raft.InvalidRequest)
+)
+
+// codeError is the error that a code of an answer stands for, nil for none.
+func codeError(code int16) error {
+	if code == 0 {
+		return nil
+	}
+	return errors.New(wire.ErrorName(code))
+}
+
+// refuse answers a request of one of the APIs of the active controller with an error.
+func refuse(q kmsg.Request, code int16) kmsg.Response {
+	message := wire.ErrorName(code)
+	switch r := q.ResponseKind().(type) {
+	case *kmsg.BrokerRegistrationResponse:
+		r.ErrorCode, r.BrokerEpoch = code, -1
+		return r
+	case *kmsg.BrokerHeartbeatResponse:
+		r.ErrorCode, r.IsFenced = code, true
+		return r
+	case *kmsg.UnregisterBrokerResponse:
+		r.ErrorCode, r.ErrorMessage = code, &message
+		return r
+	case *kmsg.ControllerRegistrationResponse:
+		r.ErrorCode, r.ErrorMessage = code, &message
+		return r
+	case *kmsg.UnregisterControllerResponse:
+		r.ErrorCode, r.ErrorMessage = code, &message
+		return r
+	case *kmsg.DescribeQuorumResponse:
+		r.ErrorCode, r.ErrorMessage = code, &message
+		return r
+	}
+	panic(fmt.Sprintf("no refusal of API %d", q.Key()))
+}

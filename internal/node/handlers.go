@@ -1,0 +1,209 @@
+package node
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kstorage/internal/metadata"
+	"kstorage/internal/raft"
+	"kstorage/internal/wire"
+)
+
+// What the listeners serve beside ApiVersions, with the versions of Kafka 4.4.
+var (
+	controllerAPIs = append([]wire.API{
+		{Key: int16(kmsg.DescribeCluster), Max: 2},
+		{Key: int16(kmsg.BrokerRegistration), Max: 4},
+		{Key: int16(kmsg.BrokerHeartbeat), Max: 2},
+		{Key: int16(kmsg.UnregisterBroker), Max: 0},
+		{Key: int16(kmsg.ControllerRegistration), Max: 0},
+		{Key: int16(kmsg.UnregisterController), Max: 0},
+	}, wire.RaftAPIs...)
+	brokerAPIs = []wire.API{
+		{Key: int16(kmsg.Metadata), Max: 13},
+		{Key: int16(kmsg.DescribeQuorum), Max: 2},
+		{Key: int16(kmsg.DescribeCluster), Max: 2},
+	}
+)
+
+// Endpoint types of DescribeCluster (KIP-919).
+const (
+	brokerEndpoints     = 1
+	controllerEndpoints = 2
+)
+
+// controllerHandler answers on the controller listeners.
+type controllerHandler struct {
+	quorum  *quorum
+	cluster *cluster
+	views   *views
+	clock   clock
+}
+
+// Handle implements wire.Handler.
+func (h *controllerHandler) Handle(ctx context.Context, r *wire.Request) kmsg.Response {
+	switch q := r.Body.(type) {
+	case *kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest, *kmsg.UnregisterBrokerRequest,
+		*kmsg.ControllerRegistrationRequest, *kmsg.UnregisterControllerRequest:
+		return h.cluster.request(ctx, q)
+	case *kmsg.DescribeClusterRequest:
+		return describeCluster(ctx, h.cluster, h.views.get(), q, r.Listener, controllerEndpoints)
+	}
+	request, refusal := wire.DecodeRaftRequest(r.Body, h.views.get().clusterID)
+	if refusal != nil {
+		return refusal
+	}
+	answer, records, err := h.quorum.call(ctx, r.Listener, request)
+	if err != nil {
+		return nil
+	}
+	return wire.EncodeRaftResponse(r.Body, answer, records, h.wallAt)
+}
+
+// wallAt is a time of the core as milliseconds since the Unix epoch; it keeps the clock's -1 for never.
+func (h *controllerHandler) wallAt(at raft.Millis) int64 {
+	if at < 0 {
+		return -1
+	}
+	return h.clock.wallMillis() - int64(h.clock.now()-at)
+}
+
+// brokerHandler answers on the listeners of a broker.
+type brokerHandler struct {
+	cluster *cluster
+	views   *views
+	channel *controllerChannel
+}
+
+// Handle implements wire.Handler.
+func (h *brokerHandler) Handle(ctx context.Context, r *wire.Request) kmsg.Response {
+	switch q := r.Body.(type) {
+	case *kmsg.MetadataRequest:
+		return brokerMetadata(ctx, h.cluster, h.views.get(), q, r.Listener)
+	case *kmsg.DescribeClusterRequest:
+		return describeCluster(ctx, h.cluster, h.views.get(), q, r.Listener, brokerEndpoints)
+	case *kmsg.DescribeQuorumRequest:
+		return h.forward(ctx, q)
+	}
+	return nil
+}
+
+// forward asks the active controller. Without one the answer says so, and clients ask again.
+func (h *brokerHandler) forward(ctx context.Context, q kmsg.Request) kmsg.Response {
+	version := q.GetVersion()
+	ctx, cancel := context.WithTimeout(ctx, channelTimeout)
+	defer cancel()
+	resp, err := h.channel.do(ctx, q)
+	q.SetVersion(version)
+	if err != nil {
+		code := codeTimedOut
+		if errors.Is(err, errNoController) {
+			code = int16(raft.BrokerNotAvailable)
+		}
+		return refuse(q, code)
+	}
+	resp.SetVersion(version)
+	return resp
+}
+
+// describeCluster lists the controllers or the brokers that have the listener (KIP-700, KIP-919, KIP-1073).
+func describeCluster(ctx context.Context, c *cluster, v *view, q *kmsg.DescribeClusterRequest, listener string, kind int8) kmsg.Response {
+	resp := q.ResponseKind().(*kmsg.DescribeClusterResponse)
+	resp.ErrorMessage = new(string)
+	asked := q.EndpointType
+	if q.Version == 0 {
+		asked = brokerEndpoints
+	}
+	resp.EndpointType = asked
+	fail := func(code int16, message string) kmsg.Response {
+		resp.ErrorCode, resp.ErrorMessage = code, &message
+		return resp
+	}
+	switch {
+	case asked != kind && q.Version == 0:
+		return fail(codeInvalidRequest, "This endpoint is a controller, which answers from version 1 on.")
+	case asked != brokerEndpoints && asked != controllerEndpoints:
+		return fail(codeUnsupportedEndpointType, "Unknown endpoint type.")
+	case asked != kind:
+		return fail(codeMismatchedEndpointType, "The request was sent to an endpoint of the other type.")
+	case kind == controllerEndpoints && !v.version.SupportsControllerRegistration():
+		return fail(codeUnsupportedVersion, "Direct-to-controller communication is not supported with the current MetadataVersion.")
+	}
+	resp.ClusterID = v.clusterID
+	resp.ControllerID = int32(raft.None)
+	err := c.do(ctx, func() {
+		image := c.loader.Image()
+		if kind == controllerEndpoints {
+			for _, n := range image.Controllers() {
+				if addNode(resp, n.ID, n.Endpoints, listener, nil, false) && raft.NodeID(n.ID) == v.leader.LeaderID {
+					resp.ControllerID = n.ID
+				}
+			}
+			return
+		}
+		for _, b := range image.Brokers() {
+			if !b.Fenced || q.IncludeFencedBrokers {
+				addNode(resp, b.ID, b.Endpoints, listener, b.Rack, b.Fenced)
+			}
+			if !b.Fenced && (resp.ControllerID < 0 || raft.NodeID(b.ID) == c.nodeID) {
+				resp.ControllerID = b.ID // any broker: it forwards
+			}
+		}
+	})
+	if err != nil {
+		return nil
+	}
+	return resp
+}
+
+func addNode(resp *kmsg.DescribeClusterResponse, id int32, endpoints []metadata.Endpoint, listener string, rack *string, fenced bool) bool {
+	for _, e := range endpoints {
+		if e.Name == listener {
+			n := kmsg.NewDescribeClusterResponseBroker()
+			n.NodeID, n.Host, n.Port, n.Rack, n.IsFenced = id, e.Host, int32(e.Port), rack, fenced
+			resp.Brokers = append(resp.Brokers, n)
+			return true
+		}
+	}
+	return false
+}
+
+// brokerMetadata lists the brokers that run. This broker has no topics, so it knows of none.
+func brokerMetadata(ctx context.Context, c *cluster, v *view, q *kmsg.MetadataRequest, listener string) kmsg.Response {
+	resp := q.ResponseKind().(*kmsg.MetadataResponse)
+	resp.ControllerID = int32(raft.None)
+	if v.clusterID != "" {
+		resp.ClusterID = &v.clusterID
+	}
+	err := c.do(ctx, func() {
+		for _, b := range c.loader.Image().Brokers() {
+			if b.Fenced {
+				continue
+			}
+			for _, e := range b.Endpoints {
+				if e.Name == listener {
+					n := kmsg.NewMetadataResponseBroker()
+					n.NodeID, n.Host, n.Port, n.Rack = b.ID, e.Host, int32(e.Port), b.Rack
+					resp.Brokers = append(resp.Brokers, n)
+				}
+			}
+			if resp.ControllerID < 0 || raft.NodeID(b.ID) == c.nodeID {
+				resp.ControllerID = b.ID
+			}
+		}
+	})
+	if err != nil {
+		return nil
+	}
+	for _, t := range q.Topics {
+		unknown := kmsg.NewMetadataResponseTopic()
+		unknown.Topic, unknown.TopicID, unknown.ErrorCode = t.Topic, t.TopicID, codeUnknownTopic
+		if t.Topic == nil {
+			unknown.ErrorCode = codeUnknownTopicID
+		}
+		resp.Topics = append(resp.Topics, unknown)
+	}
+	return resp
+}

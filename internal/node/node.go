@@ -1,0 +1,328 @@
+// Package node is a KRaft node: it puts the parts together for `kstorage start`, and owns the goroutines, timers and
+// sockets. It takes no decision of the protocol: the core (raft) and the active controller (controller) do.
+//
+//	        connections                        one goroutine each, waiting for its answer (wire)
+//	         |        |
+//	  raft loop  ->  metadata loop             quorum: runs the core. cluster: loads what is committed, is the active
+//	   |      |        |                       controller while this node leads. The raft loop never waits for the other.
+//	disk    peers    view                      the metadata loop shows what others need as values that don't change
+//	                   |
+//	registration, broker, waits                the life of the node in its cluster: they ask the active controller over TCP
+//
+// A start goes through these steps, and each failure names what it is about and the way out:
+//
+//  1. the configuration (settings), 2. locks and meta.properties of all log directories (storage), 3. what is missing there
+//     is written, or refused (KIP-1262),
+//  4. the metadata log is recovered, the listeners are bound, and the two loops start; the cluster id is learned from what is
+//     committed,
+//  5. the active controller of a new cluster writes the bootstrap records (KIP-1170).
+//
+// It ends when its context does: a broker asks for leave, a leader hands over, all is flushed.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+
+	"kstorage/internal/config"
+	"kstorage/internal/disk"
+	"kstorage/internal/kafkaid"
+	"kstorage/internal/raft"
+	"kstorage/internal/raftlog"
+	"kstorage/internal/wire"
+)
+
+// Options are what a node needs of the machine it runs on.
+type Options struct {
+	Config        *config.Config
+	FS            disk.FS
+	Random        io.Reader
+	Now           func() time.Time
+	LocalHostName func() string
+	Log           *slog.Logger
+	// Notify tells a service manager of the node's state; see the function Notify.
+	Notify func(state string)
+}
+
+// Run runs a node until ctx ends, and then lets it hand over; that is no error. Errors are *Error, joined, where a
+// person can do something; else what has happened to the disk or between the nodes.
+func Run(ctx context.Context, o Options) error {
+	n := &node{Options: o, clock: clock{start: time.Now(), wall: o.Now}}
+	defer n.close()
+	if err := n.open(); err != nil {
+		return err
+	}
+	return n.run(ctx)
+}
+
+// node is the parts of a node. open sets all of them.
+type node struct {
+	Options
+	settings   settings
+	clock      clock
+	storage    *storage
+	raftLog    *raftlog.Log
+	quorum     *quorum
+	cluster    *cluster
+	views      *views
+	forwarding *controllerChannel
+	life       *controllerChannel // of the broker, or of the controller's registration
+	broker     *broker            // nil without the role
+	register   *controllerRegistration
+	servers    []*server
+}
+
+// server is a bound listener.
+type server struct {
+	listen
+	listener net.Listener
+	server   *wire.Server // nil until it serves
+}
+
+// open prepares the node up to the point where its loops can run.
+func (n *node) open() (err error) {
+	if n.settings, err = newSettings(n.Config, n.LocalHostName); err != nil {
+		return err
+	}
+	s := &n.settings
+	n.Log.Info("Starting", "node", s.NodeID, "roles", s.roles(), "config", s.File)
+	for _, w := range s.Warnings {
+		n.Log.Warn(w)
+	}
+	if n.storage, err = openStorage(n.FS, s, n.Random, n.Now, n.Log); err != nil {
+		return err
+	}
+	bootstrap, err := n.readBootstrap()
+	if err != nil {
+		return err
+	}
+	recovered, isVoter, err := n.openLog()
+	if err != nil {
+		return err
+	}
+	if err := n.bind(); err != nil {
+		return err
+	}
+
+	cfg := s.Raft
+	cfg.DirectoryID, cfg.ClusterID = n.storage.DirectoryID(), n.storage.ClusterID()
+	var seed [32]byte
+	if _, err := io.ReadFull(n.Random, seed[:]); err != nil {
+		return err
+	}
+	cfg.Random = rand.New(rand.NewChaCha8(seed))
+	incarnation, err := kafkaid.New(n.Random)
+	if err != nil {
+		return err
+	}
+
+	n.views = newViews(view{leader: raft.LeaderChanged{LeaderID: raft.None}, clusterID: cfg.ClusterID, offset: raft.Unknown, features: raft.Unknown})
+	channel := func() *controllerChannel { return &controllerChannel{clientID: fmt.Sprint(s.NodeID), views: n.views} }
+	n.forwarding = channel()
+	n.cluster = n.newCluster(cfg, isVoter, bootstrap)
+	peers := wire.NewPeers(fmt.Sprintf("raft-client-%d", s.NodeID), nil, func(in raft.Input) { n.quorum.input(in) })
+	n.quorum = newQuorum(cfg, n.raftLog, recovered, peers, n.cluster.above, n.clock, n.Log)
+	n.cluster.quorum = n.quorum
+	if s.IsController {
+		n.register = &controllerRegistration{request: n.controllerRequest(incarnation), views: n.views, channel: channel(), log: n.Log}
+	}
+	if s.IsBroker {
+		n.broker = &broker{
+			registration: n.brokerRequest(incarnation), interval: s.HeartbeatInterval, patience: s.RegistrationTimeout,
+			views: n.views, channel: channel(), log: n.Log,
+			running: make(chan struct{}), leave: make(chan struct{}),
+		}
+	}
+	return nil
+}
+
+// close lets go of what open has taken.
+func (n *node) close() {
+	for _, s := range n.servers {
+		s.listener.Close()
+	}
+	if n.raftLog != nil {
+		n.raftLog.Close()
+	}
+	if n.storage != nil {
+		n.storage.Close()
+	}
+}
+
+// openLog recovers the metadata log. A node that does not know its cluster and is no voter begins with an empty one:
+// what is there may be another cluster's (KIP-1262).
+func (n *node) openLog() (r raft.Recovered, isVoter bool, err error) {
+	open := func() (raft.Recovered, error) {
+		var r raft.Recovered
+		var err error
+		n.raftLog, r, err = raftlog.Open(n.FS, n.storage.LogFolder(), n.settings.Log)
+		if corrupt, ok := errors.AsType[*raftlog.CorruptError](err); ok {
+			return r, &Error{
+				What: "the metadata log is damaged: " + corrupt.Error(),
+				Fix: "restore the directory from a copy; or, if a majority of the other controllers is well, empty it, format it with " +
+					"--no-initial-controllers and let the node join anew",
+				Err: err,
+			}
+		}
+		return r, err
+	}
+	if r, err = open(); err != nil {
+		return r, false, err
+	}
+	isVoter = n.settings.isVoter(r, n.storage.DirectoryID())
+	if n.storage.ClusterID() == "" && !isVoter && !blank(r) {
+		if err := n.raftLog.Close(); err != nil {
+			return r, false, err
+		}
+		if err := n.storage.WipeMetadataLog(); err != nil {
+			return r, false, err
+		}
+		if r, err = open(); err != nil {
+			return r, false, err
+		}
+	}
+	return r, isVoter, checkVoters(&n.settings, r)
+}
+
+// blank tells whether nothing but a zero checkpoint was found.
+func blank(r raft.Recovered) bool {
+	return r.LogEnd == 0 && r.QuorumState.Epoch == 0 && !slices.ContainsFunc(r.Snapshots, func(s raft.Snapshot) bool { return s.ID != raft.SnapshotID{} })
+}
+
+// bind binds the listeners, so that those who connect early wait, and an open port is known before it is advertised.
+func (n *node) bind() error {
+	s := &n.settings
+	for _, l := range s.Listeners {
+		listener, err := net.Listen("tcp", l.Address())
+		if err != nil {
+			return &Error{
+				What:  fmt.Sprintf("cannot listen on %s: %v", l.Address(), disk.Reason(errors.Unwrap(err))),
+				Where: "listeners, " + l.Name,
+				Fix:   "choose a free address of this host",
+				Err:   err,
+			}
+		}
+		n.servers = append(n.servers, &server{listen: l, listener: listener})
+		s.bound(l.Name, uint16(listener.Addr().(*net.TCPAddr).Port))
+	}
+	return nil
+}
+
+func (s *settings) roles() string {
+	var roles []string
+	if s.IsBroker {
+		roles = append(roles, "broker")
+	}
+	if s.IsController {
+		roles = append(roles, "controller")
+	}
+	return strings.Join(roles, ",")
+}
+
+// run runs the node until ctx ends or a part of it fails.
+func (n *node) run(ctx context.Context) error {
+	inner, stop := context.WithCancel(context.Background())
+	defer stop()
+	var parts sync.WaitGroup
+	failed := make(chan error, 1) // the first one counts
+	part := func(run func() error) (done chan struct{}) {
+		done = make(chan struct{})
+		parts.Go(func() {
+			defer close(done)
+			if err := run(); err != nil {
+				select {
+				case failed <- err:
+				default:
+				}
+			}
+		})
+		return done
+	}
+	quiet := func(run func(context.Context)) { part(func() error { run(inner); return nil }) }
+
+	raftDone := part(n.quorum.run)
+	part(func() error { return n.cluster.run(inner) })
+	quiet(n.waitReady)
+	quiet(n.reportWaits)
+	brokerDone := make(chan struct{})
+	running := brokerDone
+	if n.register != nil {
+		quiet(n.register.run)
+	}
+	if n.broker != nil {
+		brokerDone, running = part(func() error { return n.broker.run(inner) }), n.broker.running
+	} else {
+		close(brokerDone)
+	}
+	for _, s := range n.servers {
+		if s.IsController {
+			part(n.serve(s))
+		}
+	}
+
+	// A broker's clients wait until it runs, as in Kafka.
+	var err error
+	stopping := false
+	select {
+	case <-running:
+		for _, s := range n.servers {
+			if !s.IsController {
+				part(n.serve(s))
+			}
+		}
+	case err = <-failed:
+		stopping = true
+	case <-ctx.Done():
+	}
+	if !stopping {
+		select {
+		case err = <-failed:
+		case <-ctx.Done():
+			err = n.handOver(brokerDone, raftDone, failed)
+		}
+	}
+	n.quorum.fail(errStopped)
+	stop()
+	for _, s := range n.servers {
+		if s.server != nil {
+			s.server.Close()
+		}
+	}
+	n.forwarding.close()
+	parts.Wait()
+	if err == nil {
+		n.Log.Info("Stopped")
+	}
+	return err
+}
+
+// handOver ends the node's part in its cluster: a broker asks for leave, then a leader resigns.
+func (n *node) handOver(brokerDone, raftDone <-chan struct{}, failed <-chan error) error {
+	n.Log.Info("Shutting down")
+	n.Notify("STOPPING=1")
+	if n.broker != nil {
+		close(n.broker.leave)
+	}
+	select {
+	case <-brokerDone:
+	case err := <-failed:
+		return err
+	}
+	n.quorum.shutdown()
+	select {
+	case <-raftDone:
+	case err := <-failed:
+		return err
+	}
+	return nil
+}

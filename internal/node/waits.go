@@ -1,0 +1,85 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"kstorage/features"
+	"kstorage/internal/raft"
+)
+
+// A node that waits says for what after the first time, and then again each time the second has passed.
+const (
+	firstWait = 5 * time.Second
+	laterWait = time.Minute
+)
+
+// waitsFor returns what this node waits for, "" for nothing: then it is ready.
+func (n *node) waitsFor(v *view) string {
+	switch {
+	case v.leader.LeaderID == raft.None:
+		return fmt.Sprintf("a leader of the quorum: none is known to %s. If this is a new cluster, its first controllers are to be formatted with kstorage format, "+
+			"all with the same --cluster-id or all without, and to be started", n.bootstrapServers())
+	case !v.caughtUp:
+		return fmt.Sprintf("the metadata of the cluster, from the leader %d at %s", v.leader.LeaderID, addressOf(v.leader.Endpoint))
+	case v.clusterID == "" && v.version != 0 && !v.version.SupportsClusterID():
+		return fmt.Sprintf("the cluster id: the cluster is at metadata.version %s, which carries none. Upgrade it with kfeatures upgrade --metadata %s, "+
+			"or format this node with kstorage format --cluster-id and the id of the cluster", v.version, features.LatestProduction)
+	case v.clusterID == "":
+		return "the cluster id, which the active controller commits with its first records"
+	}
+	if n.broker != nil && brokerState(n.broker.state.Load()) < brokerRunning {
+		return "the active controller to register and unfence this broker"
+	}
+	return ""
+}
+
+func (n *node) bootstrapServers() string {
+	var addresses []string
+	for _, e := range n.settings.Raft.BootstrapServers {
+		addresses = append(addresses, addressOf(e))
+	}
+	return strings.Join(addresses, ", ")
+}
+
+// reportWaits logs what the node waits for.
+func (n *node) reportWaits(ctx context.Context) {
+	timer := time.NewTimer(firstWait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if why := n.waitsFor(n.views.get()); why != "" {
+			n.Log.Warn("Waiting", "for", why)
+		}
+		timer.Reset(laterWait)
+	}
+}
+
+// waitReady says when the node is ready for the first time. Kafka's words are what container images wait for.
+func (n *node) waitReady(ctx context.Context) {
+	running := (<-chan struct{})(nil)
+	if n.broker != nil {
+		running = n.broker.running
+	}
+	for {
+		v := n.views.get()
+		if n.waitsFor(v) == "" {
+			n.Log.Info("Kafka Server started", "node", n.settings.NodeID, "clusterId", v.clusterID, "after", time.Since(n.clock.start).Round(time.Microsecond))
+			n.Notify("READY=1")
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-running:
+			running = nil
+		case <-v.next:
+		}
+	}
+}
