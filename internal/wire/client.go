@@ -77,8 +77,8 @@ func (c *Client) Close() {
 	c.readers.Wait()
 }
 
-// Do sends q and returns its answer. It sets the version of q: the newest that the peer and kmsg have in common. Tagged
-// fields that only newer versions have must not be set unless Version has said so; better use Call for such requests.
+// Do sends q and returns its answer. It sets the version of q: the newest that the peer and kmsg have in common. For
+// requests with tagged fields that only some versions have there is Call.
 func (c *Client) Do(ctx context.Context, q kmsg.Request) (kmsg.Response, error) {
 	return c.Call(ctx, q.Key(), q.MaxVersion(), func(version int16) (kmsg.Request, error) {
 		q.SetVersion(version)
@@ -228,11 +228,10 @@ func (l *link) roundTrip(ctx context.Context, q kmsg.Request) (kmsg.Response, er
 	l.request = AppendRequest(l.request[:0], q, l.clientID, l.last)
 	stop := context.AfterFunc(ctx, func() { l.conn.Close() }) // nothing else ends a Write
 	_, err := l.conn.Write(l.request)
-	stop()
+	if !stop() {
+		return nil, context.Cause(ctx)
+	}
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
 		return nil, fmt.Errorf("%w: %w", ErrDisconnected, err)
 	}
 	select {

@@ -88,7 +88,10 @@ func (n *node) serve(conn net.Conn) {
 func (n *node) respond(q kmsg.Request, conn net.Conn) kmsg.Response {
 	v, ok := q.(*kmsg.ApiVersionsRequest)
 	if !ok {
-		return n.answer(q, conn)
+		n.mu.Lock()
+		answer := n.answer
+		n.mu.Unlock()
+		return answer(q, conn)
 	}
 	r := v.ResponseKind().(*kmsg.ApiVersionsResponse)
 	apis := n.apis
@@ -232,7 +235,9 @@ func TestClientErrors(t *testing.T) {
 				if time.Since(start) != took {
 					t.Errorf("it took %v, not %v", time.Since(start), took)
 				}
+				n.mu.Lock()
 				n.answer = echo
+				n.mu.Unlock()
 				if _, err := client.Do(t.Context(), describe()); err != nil || len(net.dials) != 2 {
 					t.Errorf("the next one: %v, after %d dials", err, len(net.dials))
 				}
