@@ -255,7 +255,7 @@ func TestClientHandshakeErrors(t *testing.T) {
 		"the peer hangs up": {"", ErrDisconnected},
 		"a TLS alert":       {"\x15\x03\x03\x00\x02\x02\x16", ErrCorrupt},
 		"an HTTP server":    {"HTTP/1.1 400 Bad Request\r\n\r\n", ErrCorrupt},
-		"refused for good":  {"\x00\x00\x00\x0a\x00\x00\x00\x01\x00\x2a\x00\x00\x00\x00", ErrCorrupt},
+		"refused for good":  {"\x00\x00\x00\x0c\x00\x00\x00\x01\x00\x2a\x01\x00\x00\x00\x00\x00", ErrDisconnected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
