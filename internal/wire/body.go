@@ -1,40 +1,25 @@
 package wire
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// errTrailing is a body with bytes behind it.
-var errTrailing = errors.New("bytes behind the body")
-
 // decodeBody reads the body of a request of a known API. What it allocates is bounded by the length of body: an
 // array is believed only as far as its elements, at their smallest, fit into what is left. The worst, structs that each
 // have a tagged field that nobody knows, cost 150 times their bytes. Byte fields of the request stand in body.
-// scratch is used and returned, maybe grown.
-func decodeBody(key, version int16, body, scratch []byte) (q kmsg.Request, _ []byte, err error) {
-	q = kmsg.RequestForKey(key)
+// As in Kafka, bytes behind the body are passed over.
+func decodeBody(key, version int16, body []byte) (kmsg.Request, error) {
+	q := kmsg.RequestForKey(key)
 	q.SetVersion(version)
 	if err := q.ReadFrom(body); err != nil {
-		return nil, scratch, fmt.Errorf("decode the body: %w", err)
-	}
-	// Unlike Kafka: bytes behind the body are an error, since they tell that both sides don't mean the same message.
-	// The decoder passes over them. A request that encodes to the length of body has none; one that does not may be
-	// written in a longer way than ours (a tagged field with its default), so it has none if all of body is needed.
-	scratch = q.AppendTo(scratch[:0])
-	if len(scratch) != len(body) && len(body) > 0 {
-		cut := kmsg.RequestForKey(key)
-		cut.SetVersion(version)
-		if cut.ReadFrom(body[:len(body)-1]) == nil {
-			return nil, scratch, errTrailing
-		}
+		return nil, fmt.Errorf("decode the body: %w", err)
 	}
 	if field := strayTag(q); field != "" {
-		return nil, scratch, fmt.Errorf("version %d has no tagged field %s", version, field)
+		return nil, fmt.Errorf("version %d has no tagged field %s", version, field)
 	}
-	return q, scratch, nil
+	return q, nil
 }
 
 // strayTag returns the name of a tagged field that q has although its version doesn't define it, or "". The decoder

@@ -71,7 +71,7 @@ func (n *node) serve(conn net.Conn) {
 		n.mu.Lock()
 		n.seen = append(n.seen, fmt.Sprintf("%s v%d", kmsg.NameForKey(h.Key), h.Version))
 		n.mu.Unlock()
-		q, _, err := decodeBody(h.Key, h.Version, body, nil)
+		q, err := decodeBody(h.Key, h.Version, body)
 		if err != nil {
 			return
 		}

@@ -85,8 +85,7 @@ func (c *connection) dispatch(h RequestHeader, body []byte) kmsg.Response {
 		c.refuse(h, reason)
 		return nil
 	}
-	request, scratch, err := decodeBody(h.Key, h.Version, body, c.answer)
-	c.answer = scratch
+	request, err := decodeBody(h.Key, h.Version, body)
 	if err != nil {
 		c.refuse(h, err.Error())
 		return nil

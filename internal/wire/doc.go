@@ -30,10 +30,15 @@
 //   - a header that ends too early, or an API that doesn't exist,
 //   - an API that this listener doesn't serve, or a version out of its range; ApiVersions alone has an answer then,
 //   - a body that doesn't decode,
-//   - a tagged field in a version that doesn't define it. It is noticed where its value isn't the default,
-//   - bytes behind the body, which Kafka passes over.
+//   - a tagged field in a version that doesn't define it. It is noticed where its value isn't the default.
 //
 // Tagged fields that nobody knows are skipped.
+//
+// # Client
+//
+// A Client has one connection to one address, which carries one request at a time; ApiVersions goes first, and each
+// request in the newest version that both sides speak. Peers sends the requests of the consensus core that way, a Client for
+// each destination. Node to node only, so there is no pool, no retry and no metadata here.
 //
 // Left out: request quotas, throttling, and limits to the rate of new connections.
 package wire

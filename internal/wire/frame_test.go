@@ -112,7 +112,7 @@ func FuzzRequest(f *testing.F) {
 		if h.Version < 0 || h.Version > kmsg.RequestForKey(h.Key).MaxVersion() {
 			return
 		}
-		q, _, err := decodeBody(h.Key, h.Version, body, nil)
+		q, err := decodeBody(h.Key, h.Version, body)
 		if err != nil {
 			return
 		}
@@ -123,7 +123,7 @@ func FuzzRequest(f *testing.F) {
 		if err != nil || h2.Key != h.Key || h2.Version != h.Version || h2.CorrelationID != h.CorrelationID || h2.client() != h.client() {
 			t.Fatalf("header %+v, then %+v, %v", h, h2, err)
 		}
-		q2, _, err := decodeBody(h2.Key, h2.Version, body2, nil)
+		q2, err := decodeBody(h2.Key, h2.Version, body2)
 		if err != nil {
 			t.Fatalf("%s v%d: own encoding refused: %v", kmsg.NameForKey(h.Key), h.Version, err)
 		}

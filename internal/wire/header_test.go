@@ -44,7 +44,7 @@ func TestRecordedFrames(t *testing.T) {
 			if err != nil || h.Key != r.key || h.Version != r.version || h.ClientID == nil || *h.ClientID != "adminclient-1" {
 				t.Fatalf("header %+v, %v", h, err)
 			}
-			q, _, err := decodeBody(h.Key, h.Version, body, nil)
+			q, err := decodeBody(h.Key, h.Version, body)
 			if err != nil {
 				t.Fatal(err)
 			}

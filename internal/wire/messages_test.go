@@ -127,7 +127,7 @@ func trip(t *testing.T, q kmsg.Request) kmsg.Request {
 	if err != nil || h.client() != "client" || h.CorrelationID != 77 {
 		t.Fatalf("header %+v, %v", h, err)
 	}
-	back, _, err := decodeBody(h.Key, h.Version, body, nil)
+	back, err := decodeBody(h.Key, h.Version, body)
 	if err != nil {
 		t.Fatal(err)
 	}
