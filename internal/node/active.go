@@ -45,6 +45,7 @@ func (c *cluster) claim() error {
 		end:        c.next,
 	}
 	c.active = a
+	a.controller.SetKRaftVersion(c.kraftVersion)
 	batches, err := a.controller.Activate(c.bootstrap)
 	if err != nil {
 		return err

@@ -48,8 +48,9 @@ type cluster struct {
 	publisher     *metadata.ClusterIDPublisher
 	clusterID     string // "" as long as the node has none
 	leader        raft.LeaderChanged
-	shown         raft.Offset      // the features' offset that levels is of
-	levels        []features.Level // finalized
+	kraftVersion  int16            // the latest one, committed or not, as the core has it
+	shown         raft.Offset      // the features' offset that levels is of; Unknown: there is something new
+	levels        []features.Level // finalized, kraft.version too
 	next          raft.Offset      // of what is to be loaded
 	highWatermark raft.Offset
 	voters        []votersAt // ascending; of what is loaded, the last at or below the image, and later ones
@@ -130,6 +131,13 @@ func (c *cluster) effect(e raft.Effect) error {
 		return c.load()
 	case raft.LoadSnapshot:
 		return c.loadSnapshot(e.ID)
+	case raft.VotersChanged:
+		c.kraftVersion = e.KRaftVersion
+		if c.active != nil {
+			c.active.controller.SetKRaftVersion(e.KRaftVersion)
+		}
+		c.shown = raft.Unknown
+		c.show()
 	case raft.Notice:
 		return c.noticed(e)
 	}
@@ -323,6 +331,9 @@ func (c *cluster) show() {
 	}
 	if v.features != c.shown {
 		c.shown, c.levels = v.features, image.FinalizedFeatures()
+		if len(c.levels) > 0 && c.kraftVersion > 0 {
+			c.levels = append(c.levels, features.Level{Name: features.KRaftVersionName, Level: c.kraftVersion})
+		}
 	}
 	v.levels = c.levels
 	if version, ok := image.MetadataVersion(); ok {

@@ -33,7 +33,6 @@ import (
 	"sync"
 	"time"
 
-
 	"kstorage/internal/config"
 	"kstorage/internal/disk"
 	"kstorage/internal/kafkaid"
