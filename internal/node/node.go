@@ -252,7 +252,7 @@ func (n *node) run(ctx context.Context) error {
 	raftDone := part(n.quorum.run)
 	part(func() error { return n.cluster.run(inner) })
 	quiet(n.waitReady)
-	quiet(n.reportWaits)
+	part(func() error { n.reportWaits(ctx); return nil })
 	brokerDone := make(chan struct{})
 	running := brokerDone
 	if n.register != nil {
