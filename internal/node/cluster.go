@@ -2,12 +2,10 @@ package node
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
+	"io/fs"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -53,7 +51,6 @@ type cluster struct {
 	levels        []features.Level // finalized, kraft.version too
 	next          raft.Offset      // of what is to be loaded
 	highWatermark raft.Offset
-	voters        []votersAt // ascending; of what is loaded, the last at or below the image, and later ones
 	snapshotting  bool
 	writers       sync.WaitGroup // of snapshots
 	active        *active
@@ -61,13 +58,6 @@ type cluster struct {
 	held          []func() error // requests, for the linger time
 	heldUntil     raft.Millis
 	strangers     *strangers
-}
-
-// votersAt is what the records at an offset say of the voters.
-type votersAt struct {
-	offset       raft.Offset
-	kraftVersion int16
-	voters       []checkpoint.Voter
 }
 
 // above takes an effect of the core.
@@ -178,93 +168,38 @@ func (c *cluster) load() error {
 		if err := c.loader.Replay(b); err != nil {
 			return err
 		}
-		if err := c.noteVoters(b); err != nil {
-			return err
-		}
 		c.next = c.loader.NextOffset()
 		if err := c.publish(); err != nil {
 			return err
 		}
 	}
-	c.maybeSnapshot()
+	if err := c.maybeSnapshot(); err != nil {
+		return err
+	}
 	return c.claim()
 }
 
 // loadBytes is how much of the log is read at once.
 const loadBytes = 1 << 20
 
-// loadSnapshot loads a snapshot. Of the zero one only the voters count: its metadata records are a proposal (KIP-1170).
+// loadSnapshot loads a snapshot. The records of the zero one are a proposal, which the loader passes over (KIP-1170).
 func (c *cluster) loadSnapshot(id raft.SnapshotID) error {
-	file := c.raftLog.SnapshotPath(id)
-	h, err := c.snapshotHeader(id, file)
-	if err != nil {
-		return err
-	}
 	f, err := c.raftLog.OpenSnapshot(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // a newer one was fetched meanwhile: its LoadSnapshot is on its way
+	}
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := c.loader.LoadSnapshot(f, file, id, c.clock.now()); err != nil {
+	if err := c.loader.LoadSnapshot(f, c.raftLog.SnapshotPath(id), id, c.clock.now()); err != nil {
 		return err
 	}
-	c.voters = []votersAt{{offset: id.EndOffset - 1, kraftVersion: h.KRaftVersion, voters: h.Voters}}
 	c.next = id.EndOffset
 	if err := c.publish(); err != nil {
 		return err
 	}
 	return c.load()
-}
-
-func (c *cluster) snapshotHeader(id raft.SnapshotID, file string) (checkpoint.Header, error) {
-	f, err := c.raftLog.OpenSnapshot(id)
-	if err != nil {
-		return checkpoint.Header{}, err
-	}
-	defer f.Close()
-	r, err := checkpoint.NewReader(f, file)
-	if err != nil {
-		return checkpoint.Header{}, err
-	}
-	return r.Header, nil
-}
-
-// noteVoters keeps what control records say of the voters, for snapshots.
-func (c *cluster) noteVoters(batches []byte) error {
-	for b := range controlBatches(batches) {
-		batch, err := raft.DecodeBatch(b)
-		if err != nil {
-			return err
-		}
-		for i, r := range batch.Control {
-			last := votersAt{}
-			if n := len(c.voters); n > 0 {
-				last = c.voters[n-1]
-			}
-			last.offset = batch.BaseOffset + raft.Offset(i)
-			switch r := r.(type) {
-			case raft.KRaftVersion:
-				last.kraftVersion = r.Version
-			case raft.Voters:
-				last.voters = checkpointVoters(r.Voters)
-			default:
-				continue
-			}
-			c.voters = append(c.voters, last)
-		}
-	}
-	return nil
-}
-
-// votersBelow is what was known of the voters at end, exclusive.
-func (c *cluster) votersBelow(end raft.Offset) votersAt {
-	var v votersAt
-	for _, at := range c.voters {
-		if at.offset < end {
-			v = at
-		}
-	}
-	return v
 }
 
 // publish acts on the image as it stands now.
@@ -348,17 +283,25 @@ func (c *cluster) show() {
 }
 
 // maybeSnapshot writes a snapshot if one is due. That happens beside the loop, from a clone of the image.
-func (c *cluster) maybeSnapshot() {
+func (c *cluster) maybeSnapshot() error {
 	now := c.clock.now()
 	id, due := c.loader.SnapshotDue(now)
 	if !due || c.snapshotting {
-		return
+		return nil
+	}
+	of, err := c.quorum.snapshotHeader(context.Background(), id)
+	if errors.Is(err, errStopped) {
+		return err
+	}
+	if err != nil { // a newer one was fetched, say
+		c.log.Info("No snapshot", "reason", err)
+		c.loader.SnapshotTaken(id, now)
+		return nil
 	}
 	image := c.loader.Image().Clone()
-	at := c.votersBelow(id.EndOffset)
 	header := checkpoint.Header{
 		LeaderEpoch: int32(id.Epoch), AppendTime: c.clock.wallMillis(), LastContainedLogTime: image.Timestamp,
-		KRaftVersion: at.kraftVersion, Voters: at.voters,
+		KRaftVersion: of.KRaftVersion, Voters: checkpointVoters(of.Voters),
 	}
 	c.snapshotting = true
 	c.writers.Go(func() {
@@ -369,12 +312,12 @@ func (c *cluster) maybeSnapshot() {
 			}
 			c.snapshotting = false
 			c.loader.SnapshotTaken(id, now)
-			c.voters = slices.DeleteFunc(c.voters, func(v votersAt) bool { return v.offset < at.offset })
 			c.log.Info("Snapshot written", "file", c.raftLog.SnapshotPath(id), "bytes", s.SizeBytes)
 			c.quorum.input(raft.SnapshotCreated{Snapshot: s})
 			return nil
 		})
 	})
+	return nil
 }
 
 func (c *cluster) writeSnapshot(id raft.SnapshotID, h checkpoint.Header, image *metadata.Image) (raft.Snapshot, error) {
@@ -401,19 +344,6 @@ func (c *cluster) noticed(n raft.Notice) error {
 		return c.wrongCluster()
 	}
 	return nil
-}
-
-// controlBatches yields the control batches in a run of batches that are whole.
-func controlBatches(batches []byte) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		for len(batches) > 0 {
-			size := 12 + int(binary.BigEndian.Uint32(batches[8:]))
-			if batches[22]&0x20 != 0 && !yield(batches[:size]) {
-				return
-			}
-			batches = batches[size:]
-		}
-	}
 }
 
 // checkpointVoters are voters as a snapshot has them; nil stays nil.

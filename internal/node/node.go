@@ -75,8 +75,7 @@ type node struct {
 	cluster    *cluster
 	views      *views
 	forwarding *controllerChannel
-	life       *controllerChannel // of the broker, or of the controller's registration
-	broker     *broker            // nil without the role
+	broker     *broker // nil without the role
 	register   *controllerRegistration
 	servers    []*server
 }
