@@ -78,7 +78,7 @@ Example:
 	return &cli.Grammar{
 		App:         app,
 		EnvPrefix:   "KSTORAGE_",
-		Exclusive:   [][]string{{"standalone", "no-initial-controllers", "initial-controllers"}, {"bootstrap-server", "bootstrap-controller"}},
+		Exclusive:   [][]string{{"standalone", "no-initial-controllers", "initial-controllers"}, {"bootstrap-server", "bootstrap-controller"}, {"status", "replication"}},
 		EmptyCounts: []string{"cluster-id"},
 	}
 }

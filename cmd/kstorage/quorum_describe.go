@@ -46,8 +46,6 @@ func endpoints(in []client.Endpoint) []string {
 func (s *session) describeQuorum(ctx *urfave.Context) error {
 	status, replication, human := ctx.Bool("status"), ctx.Bool("replication"), ctx.Bool("human-readable")
 	switch {
-	case status && replication:
-		return quorumUsage("the option --status is not allowed with --replication")
 	case !status && !replication:
 		return quorumUsage("describe needs the option --status or --replication")
 	case human && status:
