@@ -31,6 +31,19 @@ func codeError(code int16) error {
 	return errors.New(wire.ErrorName(code))
 }
 
+// errorCode is the error of an answer to one of the forwardable APIs.
+func errorCode(answer kmsg.Response) int16 {
+	switch r := answer.(type) {
+	case *kmsg.UnregisterBrokerResponse:
+		return r.ErrorCode
+	case *kmsg.UnregisterControllerResponse:
+		return r.ErrorCode
+	case *kmsg.UpdateFeaturesResponse:
+		return r.ErrorCode
+	}
+	return 0 // those of the core have an error of their own for this
+}
+
 // refuse answers a request of one of the APIs of the active controller with an error.
 func refuse(q kmsg.Request, code int16) kmsg.Response {
 	message := wire.ErrorName(code)

@@ -14,6 +14,7 @@ import (
 // What the listeners serve beside ApiVersions, with the versions of Kafka 4.4.
 var (
 	controllerAPIs = append([]wire.API{
+		{Key: int16(kmsg.Envelope), Max: 0},
 		{Key: int16(kmsg.DescribeCluster), Max: 2},
 		{Key: int16(kmsg.BrokerRegistration), Max: 4},
 		{Key: int16(kmsg.BrokerHeartbeat), Max: 2},
@@ -50,6 +51,8 @@ func (h *controllerHandler) Handle(ctx context.Context, r *wire.Request) kmsg.Re
 		return h.cluster.request(ctx, q)
 	case *kmsg.DescribeClusterRequest:
 		return describeCluster(ctx, h.cluster, h.views.get(), q, r.Listener, controllerEndpoints)
+	case *kmsg.EnvelopeRequest:
+		return h.envelope(ctx, r, q)
 	}
 	request, refusal := wire.DecodeRaftRequest(r.Body, h.views.get().clusterID)
 	if refusal != nil {
@@ -90,22 +93,25 @@ func (h *brokerHandler) Handle(ctx context.Context, r *wire.Request) kmsg.Respon
 	return nil
 }
 
-// forward asks the active controller. Without one the answer says so, and clients ask again.
+// forward asks the active controller, in the version of the client. Without one the answer says so, and clients ask again.
 func (h *brokerHandler) forward(ctx context.Context, q kmsg.Request) kmsg.Response {
-	version := q.GetVersion()
 	ctx, cancel := context.WithTimeout(ctx, channelTimeout)
 	defer cancel()
-	resp, err := h.channel.do(ctx, q)
-	q.SetVersion(version)
-	if err != nil {
-		code := codeTimedOut
-		if errors.Is(err, errNoController) {
-			code = int16(raft.BrokerNotAvailable)
+	resp, err := h.channel.call(ctx, q.Key(), q.GetVersion(), func(version int16) (kmsg.Request, error) {
+		if version != q.GetVersion() {
+			return nil, wire.ErrUnsupported
 		}
-		return refuse(q, code)
+		return q, nil
+	})
+	switch {
+	case err == nil:
+		return resp
+	case errors.Is(err, wire.ErrUnsupported):
+		return refuse(q, codeUnsupportedVersion)
+	case errors.Is(err, errNoController):
+		return refuse(q, codeNotController)
 	}
-	resp.SetVersion(version)
-	return resp
+	return refuse(q, codeTimedOut)
 }
 
 // describeCluster lists the controllers or the brokers that have the listener (KIP-700, KIP-919, KIP-1073).

@@ -6,6 +6,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// DecodeRequest reads a request whose header and body stand in payload, as the one that an Envelope carries (KIP-590).
+// Byte fields of the request stand in payload. Errors: those of DecodeRequestHeader, a body that does not decode.
+func DecodeRequest(payload []byte) (h RequestHeader, q kmsg.Request, err error) {
+	h, body, err := DecodeRequestHeader(payload)
+	if err != nil {
+		return h, nil, err
+	}
+	q, err = decodeBody(h.Key, h.Version, body)
+	return h, q, err
+}
+
 // decodeBody reads the body of a request of a known API. What it allocates is bounded by the length of body: an
 // array is believed only as far as its elements, at their smallest, fit into what is left. The worst, structs that each
 // have a tagged field that nobody knows, cost 150 times their bytes. Byte fields of the request stand in body.
