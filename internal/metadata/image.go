@@ -179,6 +179,14 @@ func (i *Image) ScramUsers() []ScramUser {
 // HasTopics reports whether there is a topic.
 func (i *Image) HasTopics() bool { return len(i.topics.byID.rows) > 0 }
 
+// TopicName returns the name of a topic, "" if there is none with the id.
+func (i *Image) TopicName(id uuid.UUID) string {
+	if t := i.topics.byID.rows[id]; t != nil {
+		return t.name
+	}
+	return ""
+}
+
 // Replicas returns how many partitions have a replica on a broker.
 func (i *Image) Replicas(broker int32) int { return i.topics.brokerReplicas[broker] }
 

@@ -115,7 +115,7 @@ func (l *Loader) replayBatch(b *record.Batch) error {
 		return &ReplayError{Offset: offset, Epoch: raft.Epoch(b.LeaderEpoch), Record: name, Err: err}
 	}
 	if next := l.NextOffset(); raft.Offset(b.BaseOffset) != next {
-		return fail(raft.Offset(b.BaseOffset), "", fmt.Errorf("the batch does not follow what was replayed, which goes on at offset %d", next))
+		return fail(raft.Offset(b.BaseOffset), "", fmt.Errorf("the batch does not follow offset %d", next-1))
 	}
 	offset := raft.Offset(b.BaseOffset)
 	for e, err := range b.Entries() {
@@ -212,7 +212,11 @@ func (l *Loader) SnapshotDue(now raft.Millis) (id raft.SnapshotID, ok bool) {
 	return id, due && id.EndOffset > l.lastSnapshot.EndOffset
 }
 
-// SnapshotTaken tells that a snapshot is written as of now: bytes and time are counted from here on.
+// SnapshotTaken tells that a snapshot is being written, or was, at time now: bytes and time are counted from this call
+// on. A snapshot that is older than the last one changes nothing.
 func (l *Loader) SnapshotTaken(id raft.SnapshotID, now raft.Millis) {
+	if id.EndOffset < l.lastSnapshot.EndOffset {
+		return
+	}
 	l.lastSnapshot, l.bytesSince, l.snapshotTaken = id, 0, now
 }

@@ -149,7 +149,7 @@ func TestPublishedPosition(t *testing.T) {
 	log.epoch = 4
 	replayAll(t, l, log.batch(begin, config("C", "x")))
 	if i := l.Image(); i.Offset != 1 || i.Epoch != 3 || i.Timestamp != 1000 {
-		t.Errorf("offset %d, epoch %d, timestamp %d: want those of the record before the transaction", i.Offset, i.Epoch, i.Timestamp)
+		t.Errorf("offset %d, epoch %d, timestamp %d: want those of the record before", i.Offset, i.Epoch, i.Timestamp)
 	}
 	replayAll(t, l, log.batch(end))
 	if i := l.Image(); i.Offset != 4 || i.Epoch != 4 || i.Timestamp != 5000 {
@@ -171,7 +171,7 @@ func TestReplayRefuses(t *testing.T) {
 		{"end alone", func(l *logBuilder) []byte { return l.batch(noOp, end) }, 1, "EndTransactionRecord"},
 		{"abort alone", func(l *logBuilder) []byte { return l.batch(abort) }, 0, "AbortTransactionRecord"},
 		{"gap", func(l *logBuilder) []byte { l.next = 5; return l.batch(noOp) }, 5, ""},
-		{"broker that is not registered", func(l *logBuilder) []byte { return l.batch(noOp, unregister) }, 1, "UnregisterBrokerRecord"},
+		{"unknown broker", func(l *logBuilder) []byte { return l.batch(noOp, unregister) }, 1, "UnregisterBrokerRecord"},
 		{"unknown metadata.version", func(l *logBuilder) []byte { return l.batch(version(99)) }, 0, "FeatureLevelRecord"},
 		{"unknown record", func(l *logBuilder) []byte { return unknown }, 0, ""},
 		{"cut batch", func(l *logBuilder) []byte { b := l.batch(noOp); return b[:len(b)-1] }, 0, ""},
@@ -197,7 +197,7 @@ func TestInvariant(t *testing.T) {
 		{"neither", [][]record.Record{{version(34)}}, true},
 		{"the same id again", [][]record.Record{{version(35), clusterID("x")}, {clusterID("x")}}, true},
 		{"an id that an aborted transaction sets", [][]record.Record{{version(33)}, {begin, clusterID("x"), abort}}, true},
-		{"another id that the same batch takes back", [][]record.Record{{version(35), clusterID("x")}, {clusterID("y"), clusterID("x")}}, true},
+		{"another id, taken back", [][]record.Record{{version(35), clusterID("x")}, {clusterID("y"), clusterID("x")}}, true},
 		{"version without id", [][]record.Record{{version(35)}}, false},
 		{"id without version", [][]record.Record{{version(34), clusterID("x")}}, false},
 		{"id without any version", [][]record.Record{{clusterID("x")}}, false},
@@ -309,8 +309,11 @@ func TestLoadSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := l.Image()
-	if _, open := l.InTransaction(); open || i.Offset != 8 || i.Epoch != 4 || i.ClusterID() != "x" || i.FeaturesOffset() != 8 || i.Timestamp != 1000 {
-		t.Errorf("open %v, image %+v", open, i)
+	if _, open := l.InTransaction(); open {
+		t.Error("the transaction is still open")
+	}
+	if i.Offset != 8 || i.Epoch != 4 || i.ClusterID() != "x" || i.FeaturesOffset() != 8 || i.Timestamp != 1000 {
+		t.Errorf("image %+v", i)
 	}
 	log.next = 9
 	replayAll(t, l, log.batch(noOp))
@@ -325,7 +328,8 @@ func TestLoadSnapshot(t *testing.T) {
 		other := newTestLoader()
 		replayAll(t, other, (&logBuilder{}).batch(version(35), clusterID("y")))
 		var e *InvariantError
-		if err := l.LoadSnapshot(bytes.NewReader(snapshotOf(t, other.Image())), "f", raft.SnapshotID{EndOffset: 20, Epoch: 4}, 7); !errors.As(err, &e) {
+		file := bytes.NewReader(snapshotOf(t, other.Image()))
+		if err := l.LoadSnapshot(file, "f", raft.SnapshotID{EndOffset: 20, Epoch: 4}, 7); !errors.As(err, &e) {
 			t.Error(err)
 		}
 	})
@@ -341,6 +345,7 @@ func TestClusterIDPublisher(t *testing.T) {
 	without, x, y := NewImage(), NewImage(), NewImage()
 	x.clusterID, y.clusterID = "x", "y"
 	full := errors.New("disk full")
+	const differ = `cluster id "x" stands in meta.properties, "y" in the metadata of the cluster as of offset -1`
 	for _, c := range []struct {
 		reason    string
 		stored    string
@@ -353,8 +358,8 @@ func TestClusterIDPublisher(t *testing.T) {
 		{"learned once", "", []*Image{without, x, x}, nil, []string{"x"}, ""},
 		{"known", "x", []*Image{without, x}, nil, nil, ""},
 		{"known, the cluster has none", "x", []*Image{without}, nil, nil, ""},
-		{"another", "x", []*Image{y}, nil, nil, `cluster id "x" stands in meta.properties, "y" in the metadata of the cluster as of offset -1`},
-		{"another than learned", "", []*Image{x, y}, nil, []string{"x"}, `cluster id "x" stands in meta.properties, "y" in the metadata of the cluster as of offset -1`},
+		{"another", "x", []*Image{y}, nil, nil, differ},
+		{"another than learned", "", []*Image{x, y}, nil, []string{"x"}, differ},
 		{"can't be written", "", []*Image{x}, full, []string{"x"}, "disk full"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {

@@ -229,7 +229,8 @@ func endpointsOf(r record.Record) []Endpoint {
 	var list []Endpoint
 	for _, e := range r.Structs("EndPoints") {
 		list = append(list, Endpoint{
-			Name: e.Text("Name"), Host: e.Text("Host"), Port: uint16(e.Int("Port")), SecurityProtocol: int16(e.Int("SecurityProtocol")),
+			Name: e.Text("Name"), Host: e.Text("Host"), Port: uint16(e.Int("Port")),
+			SecurityProtocol: int16(e.Int("SecurityProtocol")),
 		})
 	}
 	return list
@@ -238,7 +239,9 @@ func endpointsOf(r record.Record) []Endpoint {
 func rangesOf(r record.Record) []FeatureRange {
 	var list []FeatureRange
 	for _, f := range r.Structs("Features") {
-		list = append(list, FeatureRange{f.Text("Name"), int16(f.Int("MinSupportedVersion")), int16(f.Int("MaxSupportedVersion"))})
+		list = append(list, FeatureRange{
+			Name: f.Text("Name"), Min: int16(f.Int("MinSupportedVersion")), Max: int16(f.Int("MaxSupportedVersion")),
+		})
 	}
 	return list
 }

@@ -76,8 +76,8 @@ func (i *Image) appendTopics(p *portions, v features.MetadataVersion) {
 		for _, part := range t.partitions {
 			r := mustDecode(&d, part.value)
 			r.Version = version
-			for _, field := range []string{"EligibleLeaderReplicas", "LastKnownElr"} {
-				if !elr || len(r.Int32s(field)) == 0 {
+			if !elr {
+				for _, field := range elrFields {
 					r.SetNull(field)
 				}
 			}

@@ -2,16 +2,19 @@ package metadata
 
 import (
 	"bytes"
-	"testing"
 
 	"kstorage/checkpoint"
 )
 
 // snapshotOf returns the snapshot of an image.
-func snapshotOf(t testing.TB, i *Image) []byte {
+func snapshotOf(t interface {
+	Helper()
+	Fatal(...any)
+}, i *Image) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	w, err := checkpoint.NewWriter(&file, checkpoint.Header{LeaderEpoch: int32(i.Epoch), AppendTime: 1, LastContainedLogTime: i.Timestamp})
+	h := checkpoint.Header{LeaderEpoch: int32(i.Epoch), AppendTime: 1, LastContainedLogTime: i.Timestamp}
+	w, err := checkpoint.NewWriter(&file, h)
 	if err == nil {
 		err = i.WriteSnapshot(w)
 	}

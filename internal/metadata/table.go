@@ -54,10 +54,19 @@ var keptKinds = [...]struct {
 	key    func(record.Row) string // of both
 }{
 	keptQuotas: {record.ClientQuota, nil, quotaKey},
-	keptACLs:   {record.AccessControlEntry, record.RemoveAccessControlEntry, func(r record.Row) string { id := r.UUID("Id"); return string(id[:]) }},
-	keptScram:  {record.UserScramCredential, record.RemoveUserScramCredential, func(r record.Row) string { return string(rune(r.Int("Mechanism"))) + r.Text("Name") }},
-	keptTokens: {record.DelegationToken, record.RemoveDelegationToken, func(r record.Row) string { return r.Text("TokenId") }},
+	keptACLs:   {record.AccessControlEntry, record.RemoveAccessControlEntry, aclKey},
+	keptScram:  {record.UserScramCredential, record.RemoveUserScramCredential, scramKey},
+	keptTokens: {record.DelegationToken, record.RemoveDelegationToken, tokenKey},
 }
+
+func aclKey(r record.Row) string {
+	id := r.UUID("Id")
+	return string(id[:])
+}
+
+func scramKey(r record.Row) string { return string([]byte{byte(r.Int("Mechanism"))}) + r.Text("Name") }
+
+func tokenKey(r record.Row) string { return r.Text("TokenId") }
 
 // quotaKey is the same for entities in any order.
 func quotaKey(r record.Row) string {

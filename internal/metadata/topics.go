@@ -100,7 +100,8 @@ func (i *Image) addTopic(r record.Record) {
 	i.topics.byID.writable(i.owner)[id] = &topic{owner: i.owner, id: id, name: r.Text("Name")}
 }
 
-// removeTopic replays a RemoveTopicRecord: the topic's configuration goes too.
+// removeTopic replays a RemoveTopicRecord: the topic's configuration goes too. Unlike Kafka: there it stays if it was set
+// since the last published image, so that the state depends on how many batches a node replays at once.
 func (i *Image) removeTopic(r record.Record) error {
 	id := r.UUID("TopicId")
 	t := i.topics.byID.rows[id]
@@ -132,6 +133,11 @@ const (
 	noRecoveryChange = -1
 )
 
+// replicaFields are lists of brokers that both records of a partition have.
+var replicaFields = []string{
+	"Replicas", "Isr", "RemovingReplicas", "AddingReplicas", "EligibleLeaderReplicas", "LastKnownElr",
+}
+
 // changePartition replays a PartitionChangeRecord: a field that it doesn't have stays.
 func (i *Image) changePartition(change record.Record) error {
 	t := i.writableTopic(change.UUID("TopicId"))
@@ -144,7 +150,8 @@ func (i *Image) changePartition(change record.Record) error {
 	}
 	var d record.Decoder
 	r := mustDecode(&d, t.partitions[at].value)
-	for _, field := range []string{"Replicas", "Isr", "RemovingReplicas", "AddingReplicas", "EligibleLeaderReplicas", "LastKnownElr"} {
+	replicas := r.Int32s("Replicas")
+	for _, field := range replicaFields {
 		if !change.Null(field) {
 			r.SetInt32s(field, change.Int32s(field))
 		}
@@ -152,7 +159,7 @@ func (i *Image) changePartition(change record.Record) error {
 	switch {
 	case !change.Null("Directories"):
 		r.SetUUIDs("Directories", change.UUIDs("Directories"))
-	case len(r.UUIDs("Directories")) != len(r.Int32s("Replicas")):
+	case !change.Null("Replicas") && len(replicas) != len(r.Int32s("Replicas")):
 		r.SetUUIDs("Directories", nil)
 	}
 	if leader := change.Int("Leader"); leader != noLeaderChange {
@@ -166,38 +173,53 @@ func (i *Image) changePartition(change record.Record) error {
 	return i.storePartition(t, r)
 }
 
+// elrFields are those of the eligible leader replicas; empty and null are the same, and null is kept. KIP-966.
+var elrFields = []string{"EligibleLeaderReplicas", "LastKnownElr"}
+
 // storePartition puts the state of a partition into t, which must be writable. It doesn't change r.
 func (i *Image) storePartition(t *topic, r record.Record) error {
 	if state := r.Int("LeaderRecoveryState"); state != 0 && state != 1 {
 		return fmt.Errorf("unknown leader recovery state %d", state)
 	}
-	replicas, directories := r.Int32s("Replicas"), r.UUIDs("Directories")
-	if len(directories) != 0 && len(directories) != len(replicas) {
-		return fmt.Errorf("%d directories for %d replicas", len(directories), len(replicas))
+	replicas, directories := len(r.Int32s("Replicas")), len(r.UUIDs("Directories"))
+	if directories != 0 && directories != replicas {
+		return fmt.Errorf("%d directories for %d replicas", directories, replicas)
 	}
 	r.Version = r.Message.Latest
 	value, err := r.AppendValue(nil)
 	if err != nil {
 		return err
 	}
-	// A record of a version without directories leaves open in which ones the replicas are: the zero id says so.
-	if len(directories) < len(replicas) {
+	emptyELR := func(field string) bool { return !r.Null(field) && len(r.Int32s(field)) == 0 }
+	if directories < replicas || slices.ContainsFunc(elrFields, emptyELR) {
 		var d record.Decoder
-		r := mustDecode(&d, string(value))
-		r.SetUUIDs("Directories", make([]uuid.UUID, len(replicas)))
-		if value, err = r.AppendValue(nil); err != nil {
+		r = mustDecode(&d, string(value)) // a copy
+		// A record of a version without directories leaves open in which ones the replicas are: the zero id says so.
+		if directories < replicas {
+			r.SetUUIDs("Directories", make([]uuid.UUID, replicas))
+		}
+		for _, field := range elrFields {
+			if emptyELR(field) {
+				r.SetNull(field)
+			}
+		}
+		if value, err = r.AppendValue(value[:0]); err != nil {
 			return err
 		}
 	}
 	p := partition{id: int32(r.Int("PartitionId")), value: string(value)}
-	if at, ok := t.find(p.id); ok {
-		var d record.Decoder
-		i.countReplicas(mustDecode(&d, t.partitions[at].value).Row, -1)
-		t.partitions[at] = p
-	} else {
+	at, ok := t.find(p.id)
+	if !ok {
 		t.partitions = slices.Insert(t.partitions, at, p)
+		i.countReplicas(r.Row, 1)
+		return nil
 	}
-	i.countReplicas(r.Row, 1)
+	var d record.Decoder
+	if old := mustDecode(&d, t.partitions[at].value); !slices.Equal(old.Int32s("Replicas"), r.Int32s("Replicas")) {
+		i.countReplicas(old.Row, -1)
+		i.countReplicas(r.Row, 1)
+	}
+	t.partitions[at] = p
 	return nil
 }
 
