@@ -76,10 +76,11 @@ Example:
 		ExitErrHandler:            func(*urfave.Context, error) {}, // run prints errors
 	}
 	return &cli.Grammar{
-		App:         app,
-		EnvPrefix:   "KSTORAGE_",
-		Exclusive:   [][]string{{"standalone", "no-initial-controllers", "initial-controllers"}, {"bootstrap-server", "bootstrap-controller"}, {"status", "replication"}},
-		EmptyCounts: []string{"cluster-id"},
+		App:           app,
+		EnvPrefix:     "KSTORAGE_",
+		ArgumentFiles: true,
+		Exclusive:     [][]string{{"standalone", "no-initial-controllers", "initial-controllers"}, {"bootstrap-server", "bootstrap-controller"}, {"status", "replication"}},
+		EmptyCounts:   []string{"cluster-id"},
 	}
 }
 

@@ -5,7 +5,7 @@
 //
 //	--conf F  --config=F  -c F  -cF  -c=F      a value, in each of its forms, from a unique prefix
 //	-sg  -sgr 4.0  -sgr4.0                     short options in one word, the last may take a value
-//	@FILE                                      replaced by the lines of FILE, anywhere
+//	@FILE                                      replaced by the lines of FILE, anywhere, if the tool has that
 //	form, rand                                 a command by a unique prefix
 //
 // into `command --name=value … -- argument …`, and adds the values of environment variables.
@@ -36,6 +36,10 @@ type Grammar struct {
 	Exclusive [][]string
 	// EmptyCounts has the options whose variable counts although it is set to nothing.
 	EmptyCounts []string
+	// ArgumentsOnly has for each command the options that no variable stands in for, by their long names.
+	ArgumentsOnly map[string][]string
+	// ArgumentFiles says that an argument @FILE stands for the lines of FILE.
+	ArgumentFiles bool
 }
 
 // Args are arguments in canonical form.
@@ -55,6 +59,8 @@ type UsageError struct {
 	Command string // the command it was made in, empty before one is known
 	Reason  string
 	Hint    string // the way out, if one is likely
+	// Unrecognized is the name of the option that is none of Command, with its dashes, if that is the mistake.
+	Unrecognized string
 }
 
 func (e *UsageError) Error() string { return e.Reason }
@@ -67,13 +73,16 @@ const (
 // Canonical rewrites argv, the arguments behind the program's name. Errors are *UsageError.
 func (g *Grammar) Canonical(argv []string, env func(string) (string, bool)) (Args, error) {
 	p := parser{grammar: g, out: Args{FromEnv: map[string]string{}}}
-	value, _ := env(g.variable(&option{long: optionJSON}))
+	value, _ := env(g.variable(optionJSON))
 	p.out.JSON, _ = strconv.ParseBool(value)
 	p.secret = slices.ContainsFunc(argv, mayHoldSecret)
-	var err error
-	if p.args, err = p.expandFiles(argv, nil); err != nil {
-		p.out.JSON = p.out.JSON || slices.Contains(argv, "--"+optionJSON)
-		return p.out, err
+	p.args = argv
+	if g.ArgumentFiles {
+		var err error
+		if p.args, err = p.expandFiles(argv, nil); err != nil {
+			p.out.JSON = p.out.JSON || slices.Contains(argv, "--"+optionJSON)
+			return p.out, err
+		}
 	}
 	if err := p.application(env); err != nil {
 		err.Command = p.out.Command
@@ -140,6 +149,7 @@ type option struct {
 	list        bool // may be given several times; of any other the last value counts
 	required    bool
 	own         bool
+	variable    string // the environment variable with its default, empty if there is none
 }
 
 // name is how messages call the option: --config/-c.
@@ -150,10 +160,14 @@ func (o *option) name() string {
 	return "--" + o.long + "/-" + o.short
 }
 
-func options(flags []cli.Flag) []option {
+// options is the table of a command's options, or of the application's own if command is empty.
+func (g *Grammar) options(command string, flags []cli.Flag) []option {
 	var out []option
 	for _, f := range flags {
 		o := option{long: f.Names()[0]}
+		if !slices.Contains(g.ArgumentsOnly[command], o.long) {
+			o.variable = g.variable(o.long)
+		}
 		for _, alias := range f.Names()[1:] {
 			if len(alias) == 1 {
 				o.short = alias
@@ -185,7 +199,7 @@ type parser struct {
 }
 
 func (p *parser) application(env func(string) (string, bool)) *UsageError {
-	if err := p.options(options(p.grammar.App.Flags), false, env); err != nil || p.out.Help {
+	if err := p.options(p.grammar.options("", p.grammar.App.Flags), false, env); err != nil || p.out.Help {
 		return err
 	}
 	if len(p.args) > 1 && p.args[0] == separator {
@@ -201,7 +215,7 @@ func (p *parser) application(env func(string) (string, bool)) *UsageError {
 	p.out.Command = command.Name
 	p.out.Argv = append(p.out.Argv, command.Name)
 	p.args = p.args[1:]
-	if err := p.options(options(command.Flags), command.Args, env); err != nil || p.out.Help {
+	if err := p.options(p.grammar.options(command.Name, command.Flags), command.Args, env); err != nil || p.out.Help {
 		return err
 	}
 	p.out.Argv = append(append(p.out.Argv, separator), p.args...)
@@ -314,7 +328,11 @@ func (p *parser) options(table []option, takesArgs bool, env func(string) (strin
 	var missing []string
 	for i := range table {
 		if o := &table[i]; o.required && !seen[o.long] {
-			missing = append(missing, fmt.Sprintf("%s (or %s)", o.name(), p.grammar.variable(o)))
+			text := o.name()
+			if o.variable != "" {
+				text += " (or " + o.variable + ")"
+			}
+			missing = append(missing, text)
 		}
 	}
 	required := ""
@@ -392,7 +410,8 @@ func (p *parser) lookup(table []option, name, word string) (*option, *UsageError
 var help = option{long: "help", short: "h", switchOnly: true}
 
 func (p *parser) unrecognized(word string) *UsageError {
-	e := &UsageError{Reason: "unrecognized arguments: " + p.shown(word)}
+	name, _, _ := strings.Cut(word, "=")
+	e := &UsageError{Reason: "unrecognized arguments: " + p.shown(word), Unrecognized: name}
 	if word == "--version" {
 		e.Hint = "the command version prints it"
 	}
@@ -519,9 +538,9 @@ func isValue(o *option, word string) bool {
 	return !looksLikeOption(word) || o.long == "cluster-id" && uuidText.MatchString(word)
 }
 
-// variable is the environment variable that holds the default of o.
-func (g *Grammar) variable(o *option) string {
-	return g.EnvPrefix + strings.ToUpper(strings.ReplaceAll(o.long, "-", "_"))
+// variable is the environment variable that holds the default of an option.
+func (g *Grammar) variable(long string) string {
+	return g.EnvPrefix + strings.ToUpper(strings.ReplaceAll(long, "-", "_"))
 }
 
 // environment gives each option that no argument gave the value of its variable. An option of
@@ -540,7 +559,10 @@ func (p *parser) environment(table []option, seen map[string]bool, env func(stri
 	}
 	for i := range table {
 		o := &table[i]
-		name := p.grammar.variable(o)
+		name := o.variable
+		if name == "" {
+			continue
+		}
 		value, set := env(name)
 		if given[o.long] || !set || value == "" && !slices.Contains(p.grammar.EmptyCounts, o.long) {
 			continue

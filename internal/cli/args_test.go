@@ -20,9 +20,10 @@ func storageGrammar() *Grammar {
 	own := "own"
 	json := &cli.BoolFlag{Name: "json", Category: own}
 	return &Grammar{
-		EnvPrefix:   "KSTORAGE_",
-		Exclusive:   [][]string{{"standalone", "no-initial-controllers", "initial-controllers"}},
-		EmptyCounts: []string{"cluster-id"},
+		EnvPrefix:     "KSTORAGE_",
+		ArgumentFiles: true,
+		Exclusive:     [][]string{{"standalone", "no-initial-controllers", "initial-controllers"}},
+		EmptyCounts:   []string{"cluster-id"},
 		App: &cli.App{Name: "kstorage", Commands: []*cli.Command{
 			{Name: "info", Flags: []cli.Flag{config, json}},
 			{Name: "format", Flags: []cli.Flag{

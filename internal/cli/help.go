@@ -21,26 +21,37 @@ func (g *Grammar) Help(command string) string {
 		for _, c := range g.App.Commands {
 			fmt.Fprintf(&b, "  %-22s %s\n", c.Name, c.Usage)
 		}
+		b.WriteString(g.optionsHelp("", g.App.Flags))
 		fmt.Fprintf(&b, "\n%s\n", g.App.Description)
 		return b.String()
 	}
 	c := g.App.Command(command)
 	fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n", c.Usage, c.UsageText)
-	for _, category := range categories(c.Flags) {
-		title := category
-		if title == "" {
-			title = "Options"
-		}
-		fmt.Fprintf(&b, "\n%s:\n", title)
-		for _, f := range c.Flags {
-			if categoryOf(f) == category {
-				b.WriteString(g.optionHelp(f))
-			}
-		}
-	}
+	b.WriteString(g.optionsHelp(command, c.Flags))
 	b.WriteString("\n  -h, --help\n      Show this text.\n")
 	if c.Description != "" {
 		fmt.Fprintf(&b, "\n%s\n", c.Description)
+	}
+	return b.String()
+}
+
+// optionsHelp has the options by category.
+func (g *Grammar) optionsHelp(command string, flags []cli.Flag) string {
+	var b strings.Builder
+	for _, category := range categories(flags) {
+		title := category
+		switch {
+		case title == "" && command == "":
+			title = "Options, in front of the command"
+		case title == "":
+			title = "Options"
+		}
+		fmt.Fprintf(&b, "\n%s:\n", title)
+		for _, f := range flags {
+			if categoryOf(f) == category {
+				b.WriteString(g.optionHelp(command, f))
+			}
+		}
 	}
 	return b.String()
 }
@@ -68,8 +79,8 @@ func categoryOf(f cli.Flag) string {
 
 // optionHelp has an option as it is written, with the name of its value from the backquotes of
 // its usage, the usage, and the variable that holds its default.
-func (g *Grammar) optionHelp(f cli.Flag) string {
-	o := options([]cli.Flag{f})[0]
+func (g *Grammar) optionHelp(command string, f cli.Flag) string {
+	o := g.options(command, []cli.Flag{f})[0]
 	usage := f.(cli.DocGenerationFlag).GetUsage()
 	head := "--" + o.long
 	if o.short != "" {
@@ -88,8 +99,13 @@ func (g *Grammar) optionHelp(f cli.Flag) string {
 	if o.list {
 		notes = append(notes, "may be given several times")
 	}
-	notes = append(notes, g.variable(&o))
-	return fmt.Sprintf("  %s\n%s", head, wrap(fmt.Sprintf("%s (%s)", usage, strings.Join(notes, "; "))))
+	if o.variable != "" {
+		notes = append(notes, o.variable)
+	}
+	if len(notes) > 0 {
+		usage += " (" + strings.Join(notes, "; ") + ")"
+	}
+	return fmt.Sprintf("  %s\n%s", head, wrap(usage))
 }
 
 // wrap breaks text into indented lines.

@@ -104,6 +104,10 @@ func TestBashCompletes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	features, err := featuresGrammar().Completion("bash")
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Chdir(t.TempDir())
 	if err := exec.Command("touch", "a file", "b").Run(); err != nil {
 		t.Fatal(err)
@@ -112,18 +116,28 @@ func TestBashCompletes(t *testing.T) {
 		name  string
 		words string // the last one is that to complete
 		want  string // in the order of bash
+
+		features bool // it is the tool with options in front of the command
 	}{
-		{"commands", `tool ""`, "--help|make|show"},
-		{"a command", `tool ma`, "make"},
-		{"options", `tool make ""`, "--config|--dry-run|--feature|--force|--help"},
-		{"an option", `tool make --f`, "--feature|--force"},
-		{"a value", `tool make --config ""`, "a file|b"},
-		{"a value of a short option", `tool make -c ""`, "a file|b"},
-		{"no value", `tool make --force --c`, "--config"},
-		{"an argument", `tool show ""`, "a file|b"},
-		{"an option of a command with arguments", `tool show --h`, "--help"},
+		{"commands", `tool ""`, "--help|make|show", false},
+		{"a command", `tool ma`, "make", false},
+		{"options", `tool make ""`, "--config|--dry-run|--feature|--force|--help", false},
+		{"an option", `tool make --f`, "--feature|--force", false},
+		{"a value", `tool make --config ""`, "a file|b", false},
+		{"a value of a short option", `tool make -c ""`, "a file|b", false},
+		{"no value", `tool make --force --c`, "--config", false},
+		{"an argument", `tool show ""`, "a file|b", false},
+		{"an option of a command with arguments", `tool show --h`, "--help", false},
+		{"options in front", `tool -`, "--controller|--help|--server", true},
+		{"a command behind options", `tool --server localhost : 9092 ""`, "--controller|--help|--server|change|show", true},
+		{"options behind the command", `tool --server localhost : 9092 change --`, "--dry-run|--feature|--help", true},
+		{"the value of an option in front", `tool --server ""`, "a file|b", true},
 	}
 	for _, tt := range tests {
+		script := script
+		if tt.features {
+			script = features
+		}
 		cmd := exec.Command("bash", "-c", script+`COMP_WORDS=(`+tt.words+`); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _tool; printf '%s\n' "${COMPREPLY[@]}"`)
 		out, err := cmd.CombinedOutput()
 		words := strings.Split(strings.TrimSpace(string(out)), "\n")
