@@ -137,6 +137,7 @@ func (n *node) newCluster(cfg raft.Config, isVoter bool, bootstrap controller.Bo
 		loader:        metadata.NewLoader(metadata.SnapshotPolicy{MaxBytes: s.SnapshotBytes, MaxIntervalMillis: raft.Millis(s.SnapshotInterval.Milliseconds())}, n.clock.now()),
 		clusterID:     cfg.ClusterID,
 		leader:        raft.LeaderChanged{LeaderID: raft.None, StartOffset: raft.Unknown},
+		asked:         raft.None,
 		shown:         raft.Unknown,
 		highWatermark: raft.Unknown,
 		strangers:     newStrangers(cfg),

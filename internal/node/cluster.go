@@ -46,6 +46,7 @@ type cluster struct {
 	publisher     *metadata.ClusterIDPublisher
 	clusterID     string // "" as long as the node has none
 	leader        raft.LeaderChanged
+	asked         raft.NodeID      // see view
 	kraftVersion  int16            // the latest one, committed or not, as the core has it
 	shown         raft.Offset      // the features' offset that levels is of; Unknown: there is something new
 	levels        []features.Level // finalized, kraft.version too
@@ -142,6 +143,9 @@ func (c *cluster) leaderChanged(e raft.LeaderChanged) error {
 	}
 	known := c.leader
 	c.leader = e
+	if e.LeaderID != raft.None {
+		c.asked = e.LeaderID
+	}
 	switch {
 	case e.LeaderID == raft.None:
 		if known.LeaderID != raft.None {
@@ -259,6 +263,7 @@ func (c *cluster) show() {
 	image := c.loader.Image()
 	v := view{
 		leader:    c.leader,
+		asked:     c.asked,
 		clusterID: c.clusterID,
 		caughtUp:  c.highWatermark >= 0 && c.next >= c.highWatermark,
 		offset:    image.Offset,

@@ -142,8 +142,10 @@ func describeCluster(ctx context.Context, c *cluster, v *view, q *kmsg.DescribeC
 	err := c.do(ctx, func() {
 		image := c.loader.Image()
 		if kind == controllerEndpoints {
+			// Unlike Kafka: while there is no leader, the one of before is named. Kafka's admin client, once told that
+			// there is none, doesn't ask again before its call times out; sent to one that is none, it does.
 			for _, n := range image.Controllers() {
-				if addNode(resp, n.ID, n.Endpoints, listener, nil, false) && raft.NodeID(n.ID) == v.leader.LeaderID {
+				if addNode(resp, n.ID, n.Endpoints, listener, nil, false) && raft.NodeID(n.ID) == v.asked {
 					resp.ControllerID = n.ID
 				}
 			}

@@ -124,7 +124,7 @@ func (n *node) open() (err error) {
 		return err
 	}
 
-	n.views = newViews(view{leader: raft.LeaderChanged{LeaderID: raft.None}, clusterID: cfg.ClusterID, offset: raft.Unknown, features: raft.Unknown})
+	n.views = newViews(view{leader: raft.LeaderChanged{LeaderID: raft.None}, asked: raft.None, clusterID: cfg.ClusterID, offset: raft.Unknown, features: raft.Unknown})
 	channel := func() *controllerChannel { return &controllerChannel{clientID: fmt.Sprint(s.NodeID), views: n.views} }
 	n.forwarding = channel()
 	n.cluster = n.newCluster(cfg, isVoter, bootstrap)

@@ -12,6 +12,7 @@ import (
 // view is what a node knows of its cluster, as its other goroutines see it: a value that does not change.
 type view struct {
 	leader    raft.LeaderChanged
+	asked     raft.NodeID              // whom clients are to ask: the leader, or the one of before; raft.None: none was known yet
 	clusterID string                   // "" as long as the node does not know it
 	caughtUp  bool                     // the image has all that is known to be committed, and that is something
 	offset    raft.Offset              // of the image: that of the last record in it

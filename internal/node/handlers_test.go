@@ -1,0 +1,102 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kstorage/features"
+	"kstorage/internal/metadata"
+	"kstorage/internal/raft"
+	"kstorage/internal/record"
+)
+
+// loaded returns a metadata loop, run by the test, whose image has the records.
+func loaded(t *testing.T, records ...record.Record) *cluster {
+	t.Helper()
+	var entries []record.Entry
+	for _, r := range records {
+		value, err := r.AppendValue(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, record.Entry{Value: value})
+	}
+	c := &cluster{
+		nodeID: 1, asked: raft.None, clusterID: "Wq9rPWnzQ4uv0sRyMKXc1w",
+		box:    newMailbox[func() error](),
+		loader: metadata.NewLoader(metadata.SnapshotPolicy{}, 0),
+		views:  newViews(view{}),
+		log:    slog.New(slog.DiscardHandler), strangers: newStrangers(raft.Config{}),
+	}
+	if err := c.loader.Replay(record.AppendBatch(nil, record.BatchHeader{}, entries...)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.box.ready:
+			}
+			for _, f := range c.box.take(nil) {
+				f() //nolint:errcheck // what the test put there returns none
+			}
+		}
+	}()
+	t.Cleanup(func() { stop(); <-done })
+	return c
+}
+
+func finalized(name string, level int64) record.Record {
+	r := record.New(record.FeatureLevel, 0)
+	r.SetText("Name", name)
+	r.SetInt("FeatureLevel", level)
+	return r
+}
+
+func registered(id int64) record.Record {
+	r := record.New(record.RegisterController, 0)
+	r.SetInt("ControllerId", id)
+	r.SetUUID("IncarnationId", uuid.UUID{15: byte(id)})
+	e := r.Add("EndPoints")
+	e.SetText("Name", "CONTROLLER")
+	e.SetText("Host", "localhost")
+	e.SetInt("Port", 9090+id)
+	return r
+}
+
+// TestDescribedController: who asks a controller learns a controller that may know more, also while there is no leader.
+func TestDescribedController(t *testing.T) {
+	c := loaded(t, finalized(features.MetadataVersionName, 33), registered(1), registered(2))
+	at := func(id raft.NodeID) raft.LeaderChanged {
+		return raft.LeaderChanged{LeaderID: id, StartOffset: raft.Unknown}
+	}
+	for _, test := range []struct {
+		reason string
+		leader raft.NodeID
+		want   int32
+	}{
+		{"no leader was known yet", raft.None, -1},
+		{"the leader", 2, 2},
+		{"the leader has resigned", raft.None, 2},
+		{"another one leads", 1, 1},
+		{"the leader has not registered yet", 3, -1},
+	} {
+		if err := c.leaderChanged(at(test.leader)); err != nil {
+			t.Fatal(err)
+		}
+		q := kmsg.NewPtrDescribeClusterRequest()
+		q.Version, q.EndpointType = 2, controllerEndpoints
+		r := describeCluster(t.Context(), c, c.views.get(), q, "CONTROLLER", controllerEndpoints).(*kmsg.DescribeClusterResponse)
+		if r.ErrorCode != 0 || r.ControllerID != test.want || len(r.Brokers) != 2 {
+			t.Errorf("%s: %+v", test.reason, r)
+		}
+	}
+}
