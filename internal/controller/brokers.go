@@ -42,9 +42,9 @@ func (c *Controller) registerBroker(now raft.Millis, nextOffset raft.Offset, q *
 	if old != nil && old.IncarnationID == b.IncarnationID {
 		b.Epoch, b.Fenced, b.InControlledShutdown = old.Epoch, old.Fenced, old.InControlledShutdown
 	} else {
-		// A broker that lost what its disks had not synced says so by another epoch than that of its last run; before
-		// version 3 it could not say.
-		clean := old != nil && q.Version >= 3 && q.PreviousBrokerEpoch == old.Epoch
+		// A broker that may have lost what its disks had not synced says so by another epoch than that of its last
+		// run. Before version 3 of the request it could not say which, and that is -1.
+		clean := old != nil && q.PreviousBrokerEpoch == old.Epoch
 		d.leave(b.ID, nil, !clean)
 	}
 	d.add(b.Record(d.level))

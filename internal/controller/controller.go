@@ -129,9 +129,7 @@ func (c *Controller) Appended(base raft.Offset, records []record.Record) error {
 				delete(c.sessions, id)
 			}
 		case record.UnregisterBroker:
-			id := int32(r.Int("BrokerId"))
-			delete(c.registrations, id)
-			delete(c.sessions, id)
+			delete(c.sessions, int32(r.Int("BrokerId")))
 		}
 	}
 	return nil

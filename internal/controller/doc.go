@@ -2,7 +2,7 @@
 // controllers, and the passing of time, add to the log (KIP-631, KIP-919). It is a pure state machine that lives from
 // the moment a leader has replayed all that is committed until it leads no more:
 //
-//	                   ┌ Activate ─> bootstrap records, or the end of a broken transaction (KIP-868, KIP-1170, KIP-1262)
+//	                   ┌ Activate ─> bootstrap records, or the abort of a transaction (KIP-868, KIP-1170, KIP-1262)
 //	New(committed) ──> ┤ Handle ───> records and the response that holds once they are committed
 //	                   └ Tick ─────> NoOpRecord, fencing of brokers that are silent
 //	                         records ──> log ──> Appended(base offset, records) ──> speculative image

@@ -63,9 +63,7 @@ func (d *draft) unfence(id int32) {
 
 // shutDown begins the controlled shutdown of a broker: its partitions get other leaders while it still runs.
 func (d *draft) shutDown(id int32) {
-	if b := d.image.Broker(id); !b.InControlledShutdown {
-		d.change(b, changeShuttingDown, func(r record.Record) { r.SetInt("InControlledShutdown", 1) })
-	}
+	d.change(d.image.Broker(id), changeShuttingDown, func(r record.Record) { r.SetInt("InControlledShutdown", 1) })
 	d.leave(id, nil, false)
 }
 

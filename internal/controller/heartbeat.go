@@ -79,7 +79,7 @@ func (c *Controller) step(b *metadata.Broker, s session, q *kmsg.BrokerHeartbeat
 			return unfence
 		}
 	case s.shutdownOffset >= 0:
-		if !leads(c.image, b.ID) && c.lowestOffset() >= s.shutdownOffset {
+		if c.lowestOffset() >= s.shutdownOffset && !leads(c.image, b.ID) {
 			return mayGo
 		}
 	case q.WantShutdown && !q.WantFence && leads(c.image, b.ID):
