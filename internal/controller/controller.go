@@ -20,6 +20,9 @@ type Config struct {
 	MaxIdleIntervalMillis raft.Millis // metadata.max.idle.interval.ms; 0: no NoOpRecords
 	MinInSyncReplicas     string      // min.insync.replicas of server.properties, "1" if it isn't there
 
+	Supported    []metadata.FeatureRange // what this node supports
+	StaticVoters []int32                 // controller.quorum.voters
+
 	Random io.Reader // of a cluster id that is drawn
 }
 
@@ -30,6 +33,7 @@ type Controller struct {
 	image         *metadata.Image // speculative: committed and appended
 	aborts        bool            // a transaction was open when the epoch began
 	kraftVersion  int16
+	voters        []int32               // the latest ones
 	sessions      map[int32]session     // by broker
 	registrations map[int32]raft.Offset // of the RegisterBrokerRecords that this Controller has appended, by broker
 
@@ -89,8 +93,10 @@ func (c *Controller) ClusterID() string {
 	return c.cfg.ClusterID
 }
 
-// SetKRaftVersion says at which level kraft.version is finalized, which stands in control records; 0 at first.
-func (c *Controller) SetKRaftVersion(level int16) { c.kraftVersion = level }
+// SetQuorum says what stands in control records: at which level kraft.version is finalized, and the ids of the voters.
+func (c *Controller) SetQuorum(kraftVersion int16, voters []int32) {
+	c.kraftVersion, c.voters = kraftVersion, voters
+}
 
 // Handle decides about a request: which records it adds at nextOffset, and the response that is true once they are
 // committed. A request that it does not serve gets no response.

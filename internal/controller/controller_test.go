@@ -114,7 +114,7 @@ func TestRegistrationRefused(t *testing.T) {
 	} {
 		t.Run(test.reason, func(t *testing.T) {
 			w := newWorld(t, feature("metadata.version", 33))
-			w.c.SetKRaftVersion(test.kraft)
+			w.c.SetQuorum(test.kraft, nil)
 			q := registration(1, 1)
 			test.change(q)
 			resp := w.handle(q).(*kmsg.BrokerRegistrationResponse)

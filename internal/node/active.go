@@ -45,7 +45,7 @@ func (c *cluster) claim() error {
 		end:        c.next,
 	}
 	c.active = a
-	a.controller.SetKRaftVersion(c.kraftVersion)
+	a.controller.SetQuorum(c.kraftVersion, c.voters)
 	batches, err := a.controller.Activate(c.bootstrap)
 	if err != nil {
 		return err
@@ -173,6 +173,9 @@ func (c *cluster) decide(q kmsg.Request, to chan<- kmsg.Response) error {
 		to <- refuse(q, codeNotController)
 		return nil
 	}
+	if q, ok := q.(*kmsg.UpdateFeaturesRequest); ok {
+		return c.updateFeatures(q, to)
+	}
 	var answer kmsg.Response
 	err := c.write(func(next raft.Offset) (records []record.Record) {
 		records, answer = c.active.controller.Handle(c.clock.now(), next, q)
@@ -181,15 +184,45 @@ func (c *cluster) decide(q kmsg.Request, to chan<- kmsg.Response) error {
 	if err != nil {
 		return err
 	}
-	if c.active.lost {
-		answer = refuse(q, codeNotController)
-	}
-	if c.active.lost || c.next >= c.active.end {
-		to <- answer
-		return nil
-	}
-	c.waiting = append(c.waiting, waiter{end: c.active.end, request: q, answer: answer, to: to})
+	c.answer(q, answer, to)
 	return nil
+}
+
+// updateFeatures raises kraft.version first, which is the consensus layer's, and then appends the rest. Nothing is done
+// before all is checked; what the log has of it after a crash in between is a valid state of its own.
+func (c *cluster) updateFeatures(q *kmsg.UpdateFeaturesRequest, to chan<- kmsg.Response) error {
+	update := c.active.controller.UpdateFeatures(q)
+	if level := update.KRaftVersion; level > 0 {
+		request := &raft.UpgradeRequest{Epoch: c.active.epoch, Version: level, ValidateOnly: q.ValidateOnly}
+		answer, _, err := c.quorum.call(context.Background(), "", request)
+		if err != nil {
+			return err
+		}
+		switch r := answer.(*raft.UpgradeResponse); r.Code {
+		case raft.NoError:
+		case raft.NotLeaderOrFollower:
+			c.active.lost = true
+		default:
+			update.FailKRaftVersion(int16(r.Code), r.Message)
+		}
+	}
+	if err := c.write(func(raft.Offset) []record.Record { return update.Records }); err != nil {
+		return err
+	}
+	c.answer(q, update.Response, to)
+	return nil
+}
+
+// answer sends an answer as soon as all is committed that it was decided on.
+func (c *cluster) answer(q kmsg.Request, answer kmsg.Response, to chan<- kmsg.Response) {
+	switch {
+	case c.active.lost:
+		to <- refuse(q, codeNotController)
+	case c.next >= c.active.end:
+		to <- answer
+	default:
+		c.waiting = append(c.waiting, waiter{end: c.active.end, request: q, answer: answer, to: to})
+	}
 }
 
 // complete sends the answers of what is committed and loaded.

@@ -176,3 +176,20 @@ func (n *node) serve(s *server) func() error {
 	s.server = wire.NewServer(config)
 	return func() error { return s.server.Serve(s.listener) }
 }
+
+// ranges are supportedFeatures as registrations have them.
+func ranges(unstable bool) []metadata.FeatureRange {
+	var out []metadata.FeatureRange
+	for _, f := range supportedFeatures(unstable) {
+		out = append(out, metadata.FeatureRange{Name: f.Name, Min: f.Min, Max: f.Max})
+	}
+	return out
+}
+
+func staticVoters(cfg raft.Config) []int32 {
+	var ids []int32
+	for _, v := range cfg.StaticVoters {
+		ids = append(ids, int32(v.Key.NodeID))
+	}
+	return ids
+}

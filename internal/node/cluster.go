@@ -48,6 +48,7 @@ type cluster struct {
 	leader        raft.LeaderChanged
 	asked         raft.NodeID      // see view
 	kraftVersion  int16            // the latest one, committed or not, as the core has it
+	voters        []int32          // likewise
 	shown         raft.Offset      // the features' offset that levels is of; Unknown: there is something new
 	levels        []features.Level // finalized, kraft.version too
 	next          raft.Offset      // of what is to be loaded
@@ -123,9 +124,12 @@ func (c *cluster) effect(e raft.Effect) error {
 	case raft.LoadSnapshot:
 		return c.loadSnapshot(e.ID)
 	case raft.VotersChanged:
-		c.kraftVersion = e.KRaftVersion
+		c.kraftVersion, c.voters = e.KRaftVersion, nil
+		for _, v := range e.Voters {
+			c.voters = append(c.voters, int32(v.Key.NodeID))
+		}
 		if c.active != nil {
-			c.active.controller.SetKRaftVersion(e.KRaftVersion)
+			c.active.controller.SetQuorum(c.kraftVersion, c.voters)
 		}
 		c.shown = raft.Unknown
 		c.show()
@@ -303,6 +307,7 @@ func (c *cluster) maybeSnapshot() error {
 		c.loader.SnapshotTaken(id, now)
 		return nil
 	}
+	c.loader.SnapshotTaken(id, now)
 	image := c.loader.Image().Clone()
 	header := checkpoint.Header{
 		LeaderEpoch: int32(id.Epoch), AppendTime: c.clock.wallMillis(), LastContainedLogTime: image.Timestamp,
@@ -316,7 +321,6 @@ func (c *cluster) maybeSnapshot() error {
 				return err
 			}
 			c.snapshotting = false
-			c.loader.SnapshotTaken(id, now)
 			c.log.Info("Snapshot written", "file", c.raftLog.SnapshotPath(id), "bytes", s.SizeBytes)
 			c.quorum.input(raft.SnapshotCreated{Snapshot: s})
 			return nil

@@ -63,6 +63,9 @@ func refuse(q kmsg.Request, code int16) kmsg.Response {
 	case *kmsg.UnregisterControllerResponse:
 		r.ErrorCode, r.ErrorMessage = code, &message
 		return r
+	case *kmsg.UpdateFeaturesResponse:
+		r.ErrorCode, r.ErrorMessage = code, &message
+		return r
 	case *kmsg.DescribeQuorumResponse:
 		r.ErrorCode, r.ErrorMessage = code, &message
 		return r

@@ -15,6 +15,7 @@ import (
 var (
 	controllerAPIs = append([]wire.API{
 		{Key: int16(kmsg.Envelope), Max: 0},
+		{Key: int16(kmsg.UpdateFeatures), Max: 2},
 		{Key: int16(kmsg.DescribeCluster), Max: 2},
 		{Key: int16(kmsg.BrokerRegistration), Max: 4},
 		{Key: int16(kmsg.BrokerHeartbeat), Max: 2},
@@ -24,6 +25,7 @@ var (
 	}, wire.RaftAPIs...)
 	brokerAPIs = []wire.API{
 		{Key: int16(kmsg.Metadata), Max: 13},
+		{Key: int16(kmsg.UpdateFeatures), Max: 2},
 		{Key: int16(kmsg.DescribeQuorum), Max: 2},
 		{Key: int16(kmsg.DescribeCluster), Max: 2},
 	}
@@ -47,7 +49,7 @@ type controllerHandler struct {
 func (h *controllerHandler) Handle(ctx context.Context, r *wire.Request) kmsg.Response {
 	switch q := r.Body.(type) {
 	case *kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest, *kmsg.UnregisterBrokerRequest,
-		*kmsg.ControllerRegistrationRequest, *kmsg.UnregisterControllerRequest:
+		*kmsg.ControllerRegistrationRequest, *kmsg.UnregisterControllerRequest, *kmsg.UpdateFeaturesRequest:
 		return h.cluster.request(ctx, q)
 	case *kmsg.DescribeClusterRequest:
 		return describeCluster(ctx, h.cluster, h.views.get(), q, r.Listener, controllerEndpoints)
@@ -87,7 +89,7 @@ func (h *brokerHandler) Handle(ctx context.Context, r *wire.Request) kmsg.Respon
 		return brokerMetadata(ctx, h.cluster, h.views.get(), q, r.Listener)
 	case *kmsg.DescribeClusterRequest:
 		return describeCluster(ctx, h.cluster, h.views.get(), q, r.Listener, brokerEndpoints)
-	case *kmsg.DescribeQuorumRequest:
+	case *kmsg.DescribeQuorumRequest, *kmsg.UpdateFeaturesRequest:
 		return h.forward(ctx, q)
 	}
 	return nil
