@@ -29,7 +29,7 @@ func TestSettings(t *testing.T) {
 		"a negative number":              {"default.api.timeout.ms=-1\n", nil, nil, "default.api.timeout.ms is not a number of milliseconds from 0 to 2147483647: f line 1"},
 		"no properties":                  {"a=\\u00g\n", nil, nil, "the client's configuration is no properties file"},
 	} {
-		s, unknown, err := decodeSettings("f", []byte(test.file))
+		s, unknown, err := decodeSettings("f", test.file)
 		if test.err != "" {
 			var e *Error
 			if !errors.As(err, &e) || !strings.Contains(e.Error(), test.err) || strings.Contains(e.Error(), "secret") {
@@ -52,7 +52,7 @@ func FuzzSettings(f *testing.F) {
 	f.Add("client.id=me\nrequest.timeout.ms=1\nsecurity.protocol=SSL\n")
 	f.Add("retry.backoff.ms=9223372036854775807\nx=\\u0041")
 	f.Fuzz(func(t *testing.T, file string) {
-		s, _, err := decodeSettings("f", []byte(file))
+		s, _, err := decodeSettings("f", file)
 		if err == nil && (s.ClientID == "" || s.Timeout < 0 || s.RequestTimeout < 0 || s.RetryBackoff < 0) {
 			t.Errorf("%+v", s)
 		}
@@ -93,4 +93,12 @@ func FuzzParseBootstrap(f *testing.F) {
 			t.Errorf("%q: %q, then %q, %v", list, got, again, err)
 		}
 	})
+}
+
+func decodeSettings(path, file string) (s Settings, unknown []string, err error) {
+	p, err := parseProperties(path, []byte(file))
+	if err != nil {
+		return s, nil, err
+	}
+	return p.plaintext()
 }
