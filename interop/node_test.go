@@ -8,13 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
-const (
-	clusterID = "Wq9rPWnzQ4uv0sRyMKXc1w"
-	host      = "127.0.0.1"
-)
+const clusterID = "Wq9rPWnzQ4uv0sRyMKXc1w"
+
+// host is an address of this process alone. Linux has all of 127/8 on its loopback device.
+var host = fmt.Sprintf("127.%d.%d.%d", 64|os.Getpid()>>16&0x3f, os.Getpid()>>8&0xff, os.Getpid()&0xff)
 
 // node is one server.properties and what is in it. Its log directories are below the folder of that file.
 type node struct {
@@ -118,17 +119,22 @@ func initialControllers(controllers ...*node) string {
 	return strings.Join(voters, ",")
 }
 
-// freePorts returns ports of the loopback address that nobody listens on. All are held until the last is known.
+// lastPort is the newest port of freePorts.
+var lastPort atomic.Int32
+
+// freePorts returns ports of host that nobody was given before. They are below those from which Linux takes the ports of
+// outgoing connections, so a server that starts again finds its own still free.
 func freePorts(t *testing.T, count int) []int {
 	t.Helper()
 	var ports []int
-	for range count {
-		l, err := net.Listen("tcp", host+":0")
+	for len(ports) < count {
+		port := 10000 + int(lastPort.Add(1))
+		l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", host, port))
 		if err != nil {
-			t.Fatal(err)
+			continue // somebody listens on all addresses
 		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		l.Close()
+		ports = append(ports, port)
 	}
 	return ports
 }

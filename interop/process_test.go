@@ -19,7 +19,8 @@ const (
 	tailLines   = 60
 )
 
-// process is a JVM in a process group of its own. It ends when stdin ends, so also when this process disappears.
+// process is a JVM or a kstorage in a process group of its own. A JVM ends when stdin ends, so also when this process
+// disappears.
 type process struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
@@ -35,7 +36,10 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	if cmd.Stdout == nil {
 		cmd.Stdout = &p.log
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
 	var err error
 	if p.stdin, err = cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -95,18 +99,24 @@ func (l *processLog) tail() string {
 	return strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
 }
 
-// server is a real Kafka server.
+// server is a running node.
 type server struct {
 	*process
 	node *node
 	seen int // lines of the log that an earlier wait has passed
 }
 
-// startServer starts the server of n. It ends with the test at the latest; when the test has failed, the end of its
-// log is printed.
+// startServer starts a real Kafka server for n.
 func startServer(t *testing.T, n *node) *server {
 	t.Helper()
-	p, err := startProcess(javaCommand("info", "InteropHost", "server", n.config))
+	return runServer(t, n, javaCommand("info", "InteropHost", "server", n.config))
+}
+
+// runServer starts a server of n. It ends with the test at the latest; when the test has failed, the end of its log is
+// printed.
+func runServer(t *testing.T, n *node, cmd *exec.Cmd) *server {
+	t.Helper()
+	p, err := startProcess(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,91 @@
+//go:build interop
+
+package interop
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// manySnapshots are settings with which a controller writes a record every 5 ms, and every node a snapshot twice in a
+// second.
+var manySnapshots = []string{"metadata.max.idle.interval.ms=5", "metadata.log.max.record.bytes.between.snapshots=6000"}
+
+// snapshots are the paths of the snapshots of n, ascending, without the zero one.
+func snapshots(t *testing.T, n *node) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(n.metadataDir(), "*.checkpoint"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(paths, func(p string) bool {
+		return strings.HasPrefix(filepath.Base(p), "00000000000000000000-")
+	})
+}
+
+// waitSnapshots waits until n has count more snapshots than now.
+func waitSnapshots(t *testing.T, n *node, count int) {
+	t.Helper()
+	old := ""
+	if paths := snapshots(t, n); len(paths) > 0 {
+		old = slices.Max(paths)
+	}
+	eventually(t, fmt.Sprintf("%d snapshots of node %d", count, n.id), func() error {
+		paths := snapshots(t, n)
+		if newer := slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return p <= old }); len(newer) < count {
+			return fmt.Errorf("%q", paths)
+		}
+		return nil
+	})
+}
+
+// TestKafkaReadsStarted lets DumpLogSegments read the logs and snapshots of kstorage nodes, at each level.
+func TestKafkaReadsStarted(t *testing.T) {
+	t.Parallel()
+	for _, level := range levels {
+		t.Run(level, func(t *testing.T) {
+			folder := t.TempDir()
+			controller := newNode(t, folder, 1, "controller", []string{"d1"}, manySnapshots...)
+			broker := newNode(t, folder, 2, "broker", []string{"d1", "d2"}, manySnapshots...).plaintext()
+			observer := newNode(t, folder, 3, "controller", []string{"d1"}, manySnapshots...)
+			quorum := bootstrapServers(controller)
+			byKstorage.format(t, controller.write(t, quorum), slices.Concat([]string{"-r", level, "-s"}, scram)...)
+			byKstorage.format(t, broker.write(t, quorum), "-r", level)
+			byKstorage.format(t, observer.write(t, quorum), "-r", level, "-N")
+			nodes := []*node{controller, broker, observer}
+			servers := startAll(t, ofKstorage, nodes...)
+			servers[1].signal(syscall.SIGTERM) // leaves records, too
+			servers[1].waitEnd(t)
+			for _, n := range []*node{controller, observer} {
+				waitSnapshots(t, n, 2)
+			}
+			for _, s := range servers {
+				s.kill()
+			}
+
+			checkInfo(t, nodes...)
+			types := map[string]int{}
+			for _, n := range nodes {
+				maps.Copy(types, checkDumps(t, n))
+			}
+			want := []string{
+				"LeaderChange v0", "KRaftVersion v0", "KRaftVoters v0", "SnapshotHeader v0", "SnapshotFooter v0",
+				"FEATURE_LEVEL_RECORD v0", "NO_OP_RECORD v0", "USER_SCRAM_CREDENTIAL_RECORD v0",
+				"REGISTER_CONTROLLER_RECORD v0", "BROKER_REGISTRATION_CHANGE_RECORD v0",
+			}
+			if level == "4.4-IV2" {
+				want = append(want, "REGISTER_BROKER_RECORD v4", "BROKER_REGISTRATION_CHANGE_RECORD v3")
+			}
+			for _, kind := range want {
+				if types[kind] == 0 {
+					t.Errorf("no %s was written, only %v", kind, types)
+				}
+			}
+		})
+	}
+}
