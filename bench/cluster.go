@@ -1,0 +1,210 @@
+//go:build bench && linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kstorage/features"
+	"kstorage/internal/kafkaid"
+	"kstorage/internal/wire"
+)
+
+const (
+	clusterID = "Wq9rPWnzQ4uv0sRyMKXc1w"
+
+	// limit is how long a node may take for anything. Only a run that fails waits so long.
+	limit = time.Minute
+	// pause is between two questions.
+	pause = 500 * time.Microsecond
+)
+
+// node is a controller.
+type node struct {
+	id      int32
+	address string
+	folder  string
+	command func(config string) *exec.Cmd
+	client  *wire.Client
+	running *exec.Cmd // nil: none
+}
+
+// newCluster formats count controllers, which are the voters, in a new folder.
+func (l *lab) newCluster(program, count int) ([]*node, error) {
+	l.clusters++
+	var nodes []*node
+	var servers, voters []string
+	for i := range count {
+		// A port that was free a moment ago: whoever takes it meanwhile ends the run.
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer listener.Close()
+		n := &node{id: int32(i + 1), address: listener.Addr().String(), command: l.commands[program]}
+		n.folder = filepath.Join(l.scratch, fmt.Sprint(l.clusters), fmt.Sprint(n.id))
+		n.client = wire.NewClient(n.address, "bench", nil)
+		nodes = append(nodes, n)
+		servers = append(servers, n.address)
+		voters = append(voters, fmt.Sprintf("%d@%s:%s", n.id, n.address, kafkaid.String(uuid.New())))
+	}
+	for _, n := range nodes {
+		properties := []string{
+			"process.roles=controller",
+			fmt.Sprintf("node.id=%d", n.id),
+			"listeners=CONTROLLER://" + n.address,
+			"controller.listener.names=CONTROLLER",
+			"listener.security.protocol.map=CONTROLLER:PLAINTEXT",
+			"controller.quorum.bootstrap.servers=" + strings.Join(servers, ","),
+			"log.dirs=" + filepath.Join(n.folder, "data"),
+			"",
+		}
+		if err := os.MkdirAll(n.folder, 0o755); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(n.config(), []byte(strings.Join(properties, "\n")), 0o644); err != nil {
+			return nil, err
+		}
+		format := exec.Command(l.kstorage, "format", "--config", n.config(), "--cluster-id", clusterID, "--initial-controllers", strings.Join(voters, ","))
+		if out, err := format.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("format: %w\n%s", err, out)
+		}
+	}
+	return nodes, nil
+}
+
+func (n *node) config() string { return filepath.Join(n.folder, "server.properties") }
+func (n *node) log() string    { return filepath.Join(n.folder, "log") }
+
+// start spawns the process of the node.
+func (n *node) start() error {
+	log, err := os.OpenFile(n.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := n.command(n.config())
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it doesn't outlive this process
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	n.running = cmd
+	return nil
+}
+
+// kill is kill -9. It does not wait.
+func (n *node) kill() { n.running.Process.Kill() }
+
+// gone waits for the end of a process that was killed.
+func (n *node) gone() {
+	n.running.Wait()
+	n.running = nil
+}
+
+// removeAll kills all nodes and removes their folder.
+func removeAll(nodes []*node) {
+	for _, n := range nodes {
+		if n.running != nil {
+			n.kill()
+			n.gone()
+		}
+		n.client.Close()
+	}
+	os.RemoveAll(filepath.Dir(nodes[0].folder))
+}
+
+// until asks until done has no error.
+func (n *node) until(done func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	for {
+		err := done(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			log, _ := os.ReadFile(n.log())
+			lines := bytes.Split(log, []byte("\n"))
+			return fmt.Errorf("node %d: not within %s: %w; the end of its log:\n%s", n.id, limit, err, bytes.Join(lines[max(0, len(lines)-40):], []byte("\n")))
+		}
+		time.Sleep(pause)
+	}
+}
+
+var errNotYet = errors.New("not yet")
+
+// untilActive waits until the node tells the metadata.version of its cluster.
+func (n *node) untilActive() error {
+	return n.until(func(ctx context.Context) error {
+		q := kmsg.NewPtrApiVersionsRequest()
+		q.ClientSoftwareName, q.ClientSoftwareVersion = "bench", "1"
+		r, err := n.client.Do(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, f := range r.(*kmsg.ApiVersionsResponse).FinalizedFeatures {
+			if f.Name == features.MetadataVersionName {
+				return nil
+			}
+		}
+		return errNotYet
+	})
+}
+
+// quorum asks the node for the state of the quorum. It is an error if the node does not lead it.
+func (n *node) quorum(ctx context.Context) (*kmsg.DescribeQuorumResponseTopicPartition, error) {
+	q := kmsg.NewPtrDescribeQuorumRequest()
+	topic, partition := kmsg.NewDescribeQuorumRequestTopic(), kmsg.NewDescribeQuorumRequestTopicPartition()
+	topic.Topic, topic.Partitions = "__cluster_metadata", append(topic.Partitions, partition)
+	q.Topics = append(q.Topics, topic)
+	r, err := n.client.Do(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	topics := r.(*kmsg.DescribeQuorumResponse).Topics
+	if len(topics) != 1 || len(topics[0].Partitions) != 1 || topics[0].Partitions[0].ErrorCode != 0 {
+		return nil, errNotYet
+	}
+	return &topics[0].Partitions[0], nil
+}
+
+// registerBroker writes a record through the node, which is an error if it is not the active controller.
+func (n *node) registerBroker(ctx context.Context) error {
+	q := kmsg.NewPtrBrokerRegistrationRequest()
+	q.BrokerID, q.ClusterID, q.PreviousBrokerEpoch = 100, clusterID, -1
+	q.IncarnationID, q.LogDirs = uuid.UUID{15: 200}, [][16]byte{{15: 201}}
+	listener := kmsg.NewBrokerRegistrationRequestListener()
+	listener.Name, listener.Host, listener.Port = "PLAINTEXT", "127.0.0.1", 9092
+	q.Listeners = append(q.Listeners, listener)
+	supports := func(name string, least, most int16) {
+		f := kmsg.NewBrokerRegistrationRequestFeature()
+		f.Name, f.MinSupportedVersion, f.MaxSupportedVersion = name, least, most
+		q.Features = append(q.Features, f)
+	}
+	supports(features.MetadataVersionName, int16(features.Minimum), int16(features.LatestProduction))
+	for _, f := range features.All() {
+		supports(f.Name(), 0, f.LatestLevel())
+	}
+	r, err := n.client.Do(ctx, q)
+	if err != nil {
+		return err
+	}
+	if code := r.(*kmsg.BrokerRegistrationResponse).ErrorCode; code != 0 {
+		return fmt.Errorf("BrokerRegistration: %s", wire.ErrorName(code))
+	}
+	return nil
+}
