@@ -231,6 +231,8 @@ func (s *settings) roles() string {
 func (n *node) run(ctx context.Context) error {
 	inner, stop := context.WithCancel(context.Background())
 	defer stop()
+	waits, stopWaits := context.WithCancel(ctx)
+	defer stopWaits()
 	var parts sync.WaitGroup
 	failed := make(chan error, 1) // the first one counts
 	part := func(run func() error) (done chan struct{}) {
@@ -251,7 +253,7 @@ func (n *node) run(ctx context.Context) error {
 	raftDone := part(n.quorum.run)
 	part(func() error { return n.cluster.run(inner) })
 	quiet(n.waitReady)
-	part(func() error { n.reportWaits(ctx); return nil })
+	part(func() error { n.reportWaits(waits); return nil }) // a node that shuts down waits for nobody
 	brokerDone := make(chan struct{})
 	running := brokerDone
 	if n.register != nil {
@@ -291,6 +293,7 @@ func (n *node) run(ctx context.Context) error {
 	}
 	n.quorum.fail(errStopped)
 	stop()
+	stopWaits()
 	for _, s := range n.servers {
 		if s.server != nil {
 			s.server.Close()
