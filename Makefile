@@ -12,14 +12,19 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## Build the static binary bin/kstorage.
+build: ## Build the static binaries bin/kstorage and bin/kfeatures.
 	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
 
-run: build ## Format a standalone node under ./data, without a cluster id, and show it.
+run: build ## Format a standalone node under ./data, without a cluster id, and start it.
 	bin/kstorage format --config examples/standalone.properties --standalone --ignore-formatted
-	bin/kstorage info --config examples/standalone.properties
-	@echo "Look into it:  bin/kstorage dump data/__cluster_metadata-0/*.checkpoint"
-	@echo "Begin anew:    rm -r data"
+	@echo
+	@echo "Look at it from another terminal:"
+	@echo "  bin/kstorage quorum --bootstrap-controller localhost:9093 describe --status"
+	@echo "  bin/kstorage info --config examples/standalone.properties"
+	@echo "  bin/kstorage dump data/__cluster_metadata-0/*.log"
+	@echo "Stop it with Ctrl-C. Begin anew with rm -r data"
+	@echo
+	@exec bin/kstorage start --config examples/standalone.properties
 
 test: ## Run all tests that need only Go; RACE=1 with the race detector (needs a C compiler).
 	$(GO) test $(if $(RACE),-race) -tags $(TAGS) $(PKG)
