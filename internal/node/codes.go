@@ -31,17 +31,30 @@ func codeError(code int16) error {
 	return errors.New(wire.ErrorName(code))
 }
 
-// errorCode is the error of an answer to one of the forwardable APIs.
-func errorCode(answer kmsg.Response) int16 {
+// fromNoController tells whether an answer to one of the forwardable APIs is that of a node which is not the active
+// controller; the core has a code of its own for this.
+func fromNoController(answer kmsg.Response) bool {
 	switch r := answer.(type) {
 	case *kmsg.UnregisterBrokerResponse:
-		return r.ErrorCode
+		return r.ErrorCode == codeNotController
 	case *kmsg.UnregisterControllerResponse:
-		return r.ErrorCode
+		return r.ErrorCode == codeNotController
 	case *kmsg.UpdateFeaturesResponse:
-		return r.ErrorCode
+		return r.ErrorCode == codeNotController
+	case *kmsg.AddRaftVoterResponse:
+		return r.ErrorCode == int16(raft.NotLeaderOrFollower)
+	case *kmsg.RemoveRaftVoterResponse:
+		return r.ErrorCode == int16(raft.NotLeaderOrFollower)
+	case *kmsg.DescribeQuorumResponse:
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				if p.ErrorCode == int16(raft.NotLeaderOrFollower) {
+					return true
+				}
+			}
+		}
 	}
-	return 0 // those of the core have an error of their own for this
+	return false
 }
 
 // refuse answers a request of one of the APIs of the active controller with an error.

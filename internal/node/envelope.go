@@ -32,7 +32,7 @@ func (h *controllerHandler) envelope(ctx context.Context, r *wire.Request, q *km
 	if answer == nil {
 		return nil
 	}
-	if errorCode(answer) == codeNotController { // the broker is to look for another one
+	if fromNoController(answer) { // the broker is to look for another one
 		resp.ErrorCode = codeNotController
 		return resp
 	}
