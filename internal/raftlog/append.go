@@ -127,6 +127,10 @@ func (l *Log) roll(base raft.Offset) (*segment, error) {
 	if s.file, err = l.createSegment(s); err != nil {
 		return nil, err
 	}
+	if err := l.fs.SyncDir(l.dir); err != nil {
+		s.file.Close()
+		return nil, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.segments = append(l.segments, s)

@@ -79,9 +79,14 @@ func (l *Log) Reset(id raft.SnapshotID) error {
 	if err := l.broken(); err != nil {
 		return err
 	}
-	return l.fail(l.reset(id))
+	err := l.reset(id)
+	if err == nil {
+		err = l.fs.SyncDir(l.dir)
+	}
+	return l.fail(err)
 }
 
+// reset leaves it to its caller to sync the directory.
 func (l *Log) reset(id raft.SnapshotID) error {
 	// Its file comes when those of the others are gone: it would not fit behind them.
 	s := l.newSegment(id.EndOffset)
@@ -91,12 +96,14 @@ func (l *Log) reset(id raft.SnapshotID) error {
 	l.pending, l.appended, l.synced = nil, raft.Synced{}, raft.Synced{}
 	l.drops++
 	l.mu.Unlock()
-	// The last segment first: a crash then leaves the front of the log, which is behind the snapshot or agrees with it.
-	if err := l.removeSegments(slices.Backward(gone)); err != nil {
-		return err
-	}
-	if err := l.fs.SyncDir(l.dir); err != nil {
-		return err
+	if len(gone) > 0 {
+		// The last segment first: a crash then leaves the front of the log, which is behind the snapshot or agrees with it.
+		if err := l.removeSegments(slices.Backward(gone)); err != nil {
+			return err
+		}
+		if err := l.fs.SyncDir(l.dir); err != nil {
+			return err
+		}
 	}
 	f, err := l.createSegment(s)
 	if err != nil {
@@ -135,7 +142,10 @@ func (l *Log) deletePrefix(start raft.Offset) error {
 	if err := l.removeSegments(slices.All(gone)); err != nil {
 		return err
 	}
-	return l.removeSnapshots()
+	if err := l.removeSnapshots(); err != nil {
+		return err
+	}
+	return l.fs.SyncDir(l.dir)
 }
 
 // removeSegments removes the files of segments that are in the log no more, in this order. Whoever reads one finds it closed,
@@ -163,7 +173,7 @@ func (l *Log) removeSegments(gone iter.Seq2[int, *segment]) error {
 	return nil
 }
 
-// removeSnapshots removes those that end below the log's start. It syncs the directory in any case.
+// removeSnapshots removes those that end below the log's start. It leaves it to its caller to sync the directory.
 func (l *Log) removeSnapshots() error {
 	l.mu.Lock()
 	n := 0
@@ -178,5 +188,5 @@ func (l *Log) removeSnapshots() error {
 			return err
 		}
 	}
-	return l.fs.SyncDir(l.dir)
+	return nil
 }

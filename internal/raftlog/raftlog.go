@@ -191,6 +191,14 @@ func (l *Log) replace(name string, content []byte) error {
 }
 
 func (l *Log) replaceFile(name string, content []byte) error {
+	if err := l.writeFile(name, content); err != nil {
+		return err
+	}
+	return l.fs.SyncDir(l.dir)
+}
+
+// writeFile is replaceFile, but its name is durable only when the directory has been synced.
+func (l *Log) writeFile(name string, content []byte) error {
 	temp := l.path(name + ".tmp")
 	write := func(w io.Writer) error {
 		_, err := w.Write(content)
@@ -199,7 +207,7 @@ func (l *Log) replaceFile(name string, content []byte) error {
 	if err := disk.Temp(l.fs, temp, 0o644, write); err != nil {
 		return err
 	}
-	return disk.Replace(l.fs, temp, l.path(name))
+	return l.fs.Rename(temp, l.path(name))
 }
 
 // Close syncs the log, unless it is unusable, and closes its files.

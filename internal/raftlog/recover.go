@@ -98,7 +98,7 @@ func (l *Log) recoverFiles(r *recovery) error {
 	}
 	err = l.decodeFile(partitionMetadataName, checkPartitionMetadata)
 	if errors.Is(err, fs.ErrNotExist) {
-		return l.replaceFile(partitionMetadataName, []byte(partitionMetadata))
+		return l.writeFile(partitionMetadataName, []byte(partitionMetadata))
 	}
 	return err
 }
@@ -360,7 +360,7 @@ func (l *Log) raiseEpoch(r *recovery, highest raft.Epoch) error {
 	return l.replaceFile(quorumStateName, AppendQuorumState(nil, state))
 }
 
-// syncAll makes durable what was found: it may be in the memory of the system only.
+// syncAll makes durable what was found, which may be in the memory of the system only, and what was done to it.
 func (l *Log) syncAll(*recovery) error {
 	for _, s := range l.segments {
 		if err := s.file.SyncData(); err != nil {

@@ -67,18 +67,8 @@ func (l *Log) newSegment(base raft.Offset) *segment {
 	return &segment{base: base, end: base, name: l.path(segmentStem(base) + segmentSuffix)}
 }
 
-// createSegment makes the empty file of a segment, durably.
-func (l *Log) createSegment(s *segment) (disk.File, error) {
-	f, err := l.fs.Create(s.name, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	if err := l.fs.SyncDir(l.dir); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
+// createSegment makes the empty file of a segment. It leaves it to its caller to sync the directory.
+func (l *Log) createSegment(s *segment) (disk.File, error) { return l.fs.Create(s.name, 0o644) }
 
 // add takes note of a batch at the end of the file.
 func (s *segment) add(base, last raft.Offset, size int) {
