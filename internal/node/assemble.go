@@ -122,6 +122,8 @@ func (n *node) newCluster(cfg raft.Config, isVoter bool, bootstrap controller.Bo
 			SessionTimeoutMillis:  raft.Millis(s.SessionTimeout.Milliseconds()),
 			MaxIdleIntervalMillis: raft.Millis(s.NoOpInterval.Milliseconds()),
 			MinInSyncReplicas:     s.MinInSyncReplicas,
+			Supported:             ranges(s.UnstableFeatures),
+			StaticVoters:          staticVoters(cfg),
 			Random:                n.Random,
 		},
 		bootstrap: bootstrap,
