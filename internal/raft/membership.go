@@ -259,7 +259,7 @@ func (c *Core) upgrade(r *UpgradeRequest) (Code, string) {
 			voters[i] = *update
 		}
 		if !voters[i].supports(r.Version) {
-			return InvalidUpdateVersion, fmt.Sprintf("voter %d has not said in this epoch that it supports kraft.version %d", v.Key.NodeID, r.Version)
+			return InvalidUpdateVersion, fmt.Sprintf("not all of the voters support it: voter %d has not said so in this epoch", v.Key.NodeID)
 		}
 	}
 	if !r.ValidateOnly {
