@@ -26,7 +26,7 @@ type lone struct {
 func newLone(t *testing.T, change func(*Config, *Recovered)) *lone {
 	cl := newCluster(t.Fatalf)
 	n := cl.addNode(1, 3, nil, false)
-	n.cfg.Random = fixedRandom(5) // election timeouts are 1005 ms, the jitter of a refused connection is 5 ms
+	n.cfg.Random = fixedRandom(5) // election timeouts are 1005 ms
 	r := Recovered{
 		QuorumState: QuorumState{Epoch: 3, LeaderID: None, Voted: noReplica},
 		LogEnd:      10,

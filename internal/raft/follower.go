@@ -2,9 +2,11 @@ package raft
 
 import "fmt"
 
-// refusedJitterMillis spreads the early pre-votes of followers that lost their leader in the same instant: 0 to
-// 20 ms.
-const refusedJitterMillis = 20
+// The turns of followers that lost their leader in the same instant: see earlyTurn.
+const (
+	firstTurnMillis = 5
+	turnMillis      = 25
+)
 
 // fetchWaitMillis is how long a leader may keep a Fetch that has nothing to tell.
 //
@@ -19,11 +21,11 @@ type follower struct {
 	fetched bool   // a Fetch from this leader has succeeded
 
 	// Unlike Kafka, which waits for the fetch timer: when the leader's process is gone its host refuses
-	// connections, and that can be known in a millisecond. A pre-vote, once, after a jitter, finds out whether
-	// the others see it too. It raises no epoch, so a living leader keeps its own whatever becomes of it.
+	// connections, and that can be known in a millisecond. A pre-vote, once, in its turn, finds out whether the
+	// others see it too. It raises no epoch, so a living leader keeps its own whatever becomes of it.
 	reconnecting bool   // the connection broke, and was made anew at once
 	refused      bool   // it was refused since the last success
-	earlyAt      Millis // the jitter's end; never: no early pre-vote is due
+	earlyAt      Millis // when its turn comes; never: no early pre-vote is due
 	earlyUsed    bool   // it was had since the last success
 
 	updateAt Millis // when to tell the leader of this node's endpoints, or to join (join.go)
@@ -134,9 +136,23 @@ func (f *follower) connectionFailed(c *Core, reason SendFailure) {
 	case Refused:
 		f.refused = true
 		if !f.earlyUsed && f.earlyAt == never {
-			f.earlyAt = c.now + Millis(c.cfg.Random.Int64N(refusedJitterMillis+1))
+			f.earlyAt = c.now + c.earlyTurn()
 		}
 	}
+}
+
+// earlyTurn is how long this voter waits before it takes a refused leader for dead. All voters learn of it in the same
+// instant, and two that become candidates in one epoch split the vote: then an election timeout passes. So they go in
+// the order of their ids, each when the one in front of it has had the time to be elected; and the first of them waits
+// until the others have noticed too.
+func (c *Core) earlyTurn() Millis {
+	turn := Millis(firstTurnMillis)
+	for _, v := range c.voters() {
+		if v.Key.NodeID < c.cfg.NodeID && v.Key.NodeID != c.state.leaderID {
+			turn += turnMillis
+		}
+	}
+	return turn
 }
 
 func (c *Core) handleFetchResponse(o outgoing, r *FetchResponse) {

@@ -212,7 +212,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%v", l.core.Status().Role)
 		}
 	})
-	t.Run("refused: a pre-vote after the jitter, in the same epoch", func(t *testing.T) {
+	t.Run("refused: a pre-vote in its turn, in the same epoch", func(t *testing.T) {
 		l := inRole(t, "follower, fetched")
 		fail(l, Disconnected)
 		fail(l, Refused)
