@@ -21,8 +21,8 @@ const (
 	unsafeDowngrade int8 = 3
 )
 
-// FeatureUpdate is what an UpdateFeaturesRequest comes to. Response is what holds once all is done; with an error in it there is
-// nothing to do.
+// FeatureUpdate is what an UpdateFeaturesRequest comes to. Response is what holds once all is done; with an error in
+// it there is nothing to do.
 type FeatureUpdate struct {
 	Response *kmsg.UpdateFeaturesResponse
 	// KRaftVersion is the level to which the consensus layer is to raise kraft.version before Records are appended, 0 for
@@ -37,7 +37,8 @@ func (u *FeatureUpdate) Failed() bool { return u.Response.ErrorCode != none }
 
 // FailKRaftVersion refuses the request for what the consensus layer says.
 func (u *FeatureUpdate) FailKRaftVersion(code int16, reason string) {
-	u.fail(&featureError{code: code, name: features.KRaftVersionName, level: u.KRaftVersion, reason: reason})
+	text := fmt.Sprintf("Invalid upgrade of kraft.version to KRAFT_VERSION_%d because %s", u.KRaftVersion, reason)
+	u.fail(&featureError{code: code, reason: text, whole: true})
 }
 
 func (u *FeatureUpdate) fail(err *featureError) {
@@ -65,41 +66,42 @@ func (e *featureError) text() string {
 
 // UpdateFeatures decides about an UpdateFeaturesRequest: all updates or none. Texts are Kafka's, which its tools print.
 //
-// The step of metadata.version to one that has ClusterIdRecord brings the record too, in the same batch, so a controller that
-// does not know the cluster's id refuses it (KIP-1262).
+// The step of metadata.version to one that has ClusterIdRecord brings the record too, in the same batch, so a
+// controller that does not know the cluster's id refuses it (KIP-1262).
 func (c *Controller) UpdateFeatures(q *kmsg.UpdateFeaturesRequest) FeatureUpdate {
 	u := FeatureUpdate{Response: q.ResponseKind().(*kmsg.UpdateFeaturesResponse), ValidateOnly: q.ValidateOnly}
-	var updates []kmsg.UpdateFeaturesRequestFeatureUpdate
-	proposed := map[string]int16{}
+	// The last update of a feature counts. Unlike Kafka: features are looked at in the request's order, there in that
+	// of a hash map.
+	levels, kinds := map[string]int16{}, map[string]int8{}
+	var names []string
 	for _, f := range q.FeatureUpdates {
-		if _, again := proposed[f.Feature]; !again { // the first one counts, as in Kafka
-			proposed[f.Feature] = f.MaxVersionLevel
-			updates = append(updates, f)
+		if _, again := levels[f.Feature]; !again {
+			names = append(names, f.Feature)
 		}
-	}
-	for _, f := range updates {
-		kind := f.UpgradeType
-		if q.Version == 0 {
-			if kind = upgrade; f.AllowDowngrade {
-				kind = safeDowngrade
-			}
-		}
-		if err := c.checkUpdate(f.Feature, f.MaxVersionLevel, kind, proposed); err != nil {
-			u.fail(err)
-			return u
-		}
-		if f.Feature == features.KRaftVersionName {
-			if f.MaxVersionLevel > c.kraftVersion {
-				u.KRaftVersion = f.MaxVersionLevel
-				u.Records = append(u.Records, record.New(record.NoOp, 0))
-			}
-		} else {
-			u.Records = append(u.Records, c.featureRecords(f.Feature, f.MaxVersionLevel)...)
+		levels[f.Feature], kinds[f.Feature] = f.MaxVersionLevel, f.UpgradeType
+		if q.Version == 0 { // AllowDowngrade, which version 0 has instead, is nothing to Kafka
+			kinds[f.Feature] = upgrade
 		}
 		if q.Version < 2 {
 			result := kmsg.NewUpdateFeaturesResponseResult()
-			result.Feature, result.ErrorMessage = f.Feature, message("")
+			result.Feature, result.ErrorMessage = f.Feature, message("NONE")
 			u.Response.Results = append(u.Response.Results, result)
+		}
+	}
+	for _, name := range names {
+		level := levels[name]
+		if err := c.checkUpdate(name, level, kinds[name], levels); err != nil {
+			u.fail(err)
+			return u
+		}
+		switch {
+		case name != features.KRaftVersionName:
+			u.Records = append(u.Records, c.featureRecords(name, level)...)
+		case kinds[name] == upgrade:
+			if level > c.kraftVersion {
+				u.KRaftVersion = level
+			}
+			u.Records = append(u.Records, record.New(record.NoOp, 0))
 		}
 	}
 	if q.ValidateOnly {
@@ -127,12 +129,12 @@ func (c *Controller) checkUpdate(name string, level int16, kind int8, proposed m
 		return refuse("%s", reason)
 	}
 	switch {
-	case name == features.KRaftVersionName && level < current:
-		return refuse("Can't downgrade the version of this feature.")
 	case level < current && kind == upgrade:
 		return refuse("Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade.")
 	case level > current && kind != upgrade:
 		return refuse("Can't downgrade to a newer version.")
+	case name == features.KRaftVersionName && level < current:
+		return refuse("Can't downgrade the version of this feature.")
 	case name == features.KRaftVersionName:
 		return nil
 	case name == features.MetadataVersionName:
@@ -192,20 +194,23 @@ func (c *Controller) checkMetadataVersion(level, current features.MetadataVersio
 	return nil
 }
 
-// unsupported says which node can't have the level: this one, a broker that is registered, or another controller. A feature
-// that a node doesn't name is one that it supports at level 0 alone.
+// unsupported says which node can't have the level: this one, a broker that is registered, or another controller. A
+// feature that a node doesn't name is one that it supports at level 0 alone.
 func (c *Controller) unsupported(name string, level int16) string {
 	reason := func(who string, id int32, ranges []metadata.FeatureRange) string {
-		i := slices.IndexFunc(ranges, func(r metadata.FeatureRange) bool { return r.Name == name })
-		switch {
-		case i < 0 && level == 0:
-			return ""
-		case i < 0:
-			return fmt.Sprintf("%s %d does not support this feature.", who, id)
-		case level < ranges[i].Min || level > ranges[i].Max:
-			return fmt.Sprintf("%s %d only supports versions %d-%d", who, id, ranges[i].Min, ranges[i].Max)
+		var r metadata.FeatureRange
+		if i := slices.IndexFunc(ranges, func(r metadata.FeatureRange) bool { return r.Name == name }); i >= 0 {
+			r = ranges[i]
 		}
-		return ""
+		switch {
+		case level >= r.Min && level <= r.Max:
+			return ""
+		case r.Min == 0 && r.Max == 0:
+			return fmt.Sprintf("%s %d does not support this feature.", who, id)
+		case r.Min == r.Max:
+			return fmt.Sprintf("%s %d only supports versions %d", who, id, r.Min)
+		}
+		return fmt.Sprintf("%s %d only supports versions %d-%d", who, id, r.Min, r.Max)
 	}
 	if why := reason("Local controller", c.cfg.NodeID, c.cfg.Supported); why != "" {
 		return why
@@ -252,7 +257,8 @@ func (c *Controller) featureRecords(name string, level int16) []record.Record {
 	return records
 }
 
-// settleMinInSyncReplicas makes min.insync.replicas one value for all brokers, which eligible leader replicas need (KIP-966).
+// settleMinInSyncReplicas makes min.insync.replicas one value for all brokers, which eligible leader replicas need
+// (KIP-966).
 func (c *Controller) settleMinInSyncReplicas() []record.Record {
 	var records []record.Record
 	set := func(resource string, value *string) {
@@ -270,10 +276,9 @@ func (c *Controller) settleMinInSyncReplicas() []record.Record {
 	if _, ok := c.image.Config(metadata.BrokerConfig, "", minInSyncReplicas); !ok {
 		set("", &c.cfg.MinInSyncReplicas)
 	}
-	for _, b := range c.image.Brokers() {
-		id := fmt.Sprint(b.ID)
-		if _, ok := c.image.Config(metadata.BrokerConfig, id, minInSyncReplicas); ok {
-			set(id, nil)
+	for _, broker := range c.image.Configured(metadata.BrokerConfig, minInSyncReplicas) { // also of brokers that are gone
+		if broker != "" {
+			set(broker, nil)
 		}
 	}
 	return records

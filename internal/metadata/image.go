@@ -167,6 +167,18 @@ func (i *Image) Config(resourceType int8, resource, name string) (value string, 
 	return value, ok
 }
 
+// Configured returns the names, sorted, of the resources that have the dynamic configuration name.
+func (i *Image) Configured(resourceType int8, name string) []string {
+	var resources []string
+	for r, values := range i.configs.rows {
+		if _, ok := values[name]; ok && r.kind == resourceType {
+			resources = append(resources, r.name)
+		}
+	}
+	slices.Sort(resources)
+	return resources
+}
+
 // ScramUsers returns who has a SCRAM credential, by mechanism and name. KIP-900.
 func (i *Image) ScramUsers() []ScramUser {
 	var list []ScramUser

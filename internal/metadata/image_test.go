@@ -196,3 +196,28 @@ func TestScramUsers(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
+
+func TestConfigured(t *testing.T) {
+	i := NewImage()
+	for _, r := range []struct {
+		kind           int8
+		resource, name string
+	}{{BrokerConfig, "2", "x"}, {BrokerConfig, "", "x"}, {BrokerConfig, "11", "x"}, {BrokerConfig, "3", "y"}, {TopicConfig, "t", "x"}, {BrokerConfig, "gone", "x"}} {
+		c := record.New(record.Config, 0)
+		c.SetInt("ResourceType", int64(r.kind))
+		c.SetText("ResourceName", r.resource)
+		c.SetText("Name", r.name)
+		c.SetText("Value", "1")
+		if err := i.Replay(c, 0); err != nil {
+			t.Fatal(err)
+		}
+		if c.SetNull("Value"); r.resource == "gone" {
+			if err := i.Replay(c, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got, want := i.Configured(BrokerConfig, "x"), []string{"", "11", "2"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
