@@ -155,13 +155,19 @@ func (c *Cluster) find(ctx context.Context, doing string) (node, error) {
 		}
 		failed := unanswered(doing, address, err)
 		errs = append(errs, failed)
-		passes = passes || errors.Is(failed, ErrNoNode) && !errors.As(err, new(*net.DNSError))
+		passes = passes || startsLater(err)
 	}
 	err := errors.Join(errs...)
 	if passes {
 		return node{}, &notReady{err: err, until: refusedPatience}
 	}
 	return node{}, err
+}
+
+// startsLater reports whether an error is one of an address at which nobody listens yet.
+func startsLater(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &op) && op.Op == "dial" && !errors.As(err, new(*net.DNSError))
 }
 
 // checkKind tells brokers from controllers: these serve no Metadata.
