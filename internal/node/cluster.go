@@ -120,6 +120,7 @@ func (c *cluster) effect(e raft.Effect) error {
 		return c.leaderChanged(e)
 	case raft.Committed:
 		c.highWatermark = e.HighWatermark
+		c.strangers.reset()
 		return c.load()
 	case raft.LoadSnapshot:
 		return c.loadSnapshot(e.ID)
@@ -349,7 +350,7 @@ func (c *cluster) writeSnapshot(id raft.SnapshotID, h checkpoint.Header, image *
 
 // noticed takes what the core has to tell; the raft loop has logged it.
 func (c *cluster) noticed(n raft.Notice) error {
-	if c.clusterID != "" && c.leader.LeaderID == raft.None && c.strangers.noticed(n) {
+	if c.clusterID != "" && c.strangers.noticed(n, c.leader.LeaderID) {
 		return c.wrongCluster()
 	}
 	return nil

@@ -29,16 +29,24 @@ func newStrangers(cfg raft.Config) *strangers {
 	return s
 }
 
-// noticed takes a notice of the core and tells whether all servers have refused this node for its cluster id by now.
-func (s *strangers) noticed(n raft.Notice) bool {
+// noticed takes a notice of the core and tells whether by now all servers, and the leader if one is known, have refused this
+// node for its cluster id. A leader may be one that an earlier process has left in quorum-state. Voters do not count
+// for servers, though they are the same nodes: one of them that refuses twice is not two.
+func (s *strangers) noticed(n raft.Notice, leader raft.NodeID) bool {
 	if n.Code != raft.InconsistentClusterID {
 		return false
 	}
 	s.refused[n.From] = true
-	return len(s.refused) >= len(s.servers)
+	servers := 0
+	for from := range s.refused {
+		if from < raft.None {
+			servers++
+		}
+	}
+	return servers >= max(len(s.servers), 1) && (leader == raft.None || s.refused[leader])
 }
 
-// reset forgets: there is a leader that takes this node.
+// reset forgets: there is another leader, or one that takes this node.
 func (s *strangers) reset() { clear(s.refused) }
 
 // otherCluster says to which cluster the servers belong, as far as they tell.
