@@ -14,21 +14,16 @@ var forwardable = []kmsg.Key{
 	kmsg.DescribeQuorum, kmsg.UpdateFeatures, kmsg.UnregisterBroker, kmsg.AddRaftVoter, kmsg.RemoveRaftVoter, kmsg.UnregisterController,
 }
 
-// envelope answers the request that a broker forwards for its client. The principal in it does not matter as long as
-// there is no authorizer.
+// envelope answers the request that a broker forwards for its client. What is wrong with it is said in the envelope, as
+// Kafka's controllers do. Unlike Kafka: the principal in it and the client's address are not read, as long as there is
+// no authorizer to tell them.
 func (h *controllerHandler) envelope(ctx context.Context, r *wire.Request, q *kmsg.EnvelopeRequest) kmsg.Response {
 	resp := q.ResponseKind().(*kmsg.EnvelopeResponse)
-	header, inner, err := wire.DecodeRequest(q.RequestData)
-	i := slices.IndexFunc(controllerAPIs, func(a wire.API) bool { return a.Key == header.Key })
-	switch {
-	case err != nil || i < 0 || header.Version < controllerAPIs[i].Min || header.Version > controllerAPIs[i].Max:
-		resp.ErrorCode = codeUnsupportedVersion
-		return resp
-	case !slices.Contains(forwardable, kmsg.Key(header.Key)):
-		resp.ErrorCode = codeInvalidRequest
+	header, body, code := decodeForwarded(q.RequestData)
+	if resp.ErrorCode = code; code != 0 {
 		return resp
 	}
-	answer := h.Handle(ctx, &wire.Request{Listener: r.Listener, Remote: r.Remote, Header: header, Body: inner})
+	answer := h.Handle(ctx, &wire.Request{Listener: r.Listener, Remote: r.Remote, Header: header, Body: body})
 	if answer == nil {
 		return nil
 	}
@@ -39,4 +34,23 @@ func (h *controllerHandler) envelope(ctx context.Context, r *wire.Request, q *km
 	const length = 4
 	resp.ResponseData = wire.AppendResponse(nil, answer, header.CorrelationID)[length:]
 	return resp
+}
+
+// decodeForwarded reads the request in an envelope. Error: the code of what is wrong with it.
+func decodeForwarded(payload []byte) (h wire.RequestHeader, body kmsg.Request, code int16) {
+	h, _, err := wire.DecodeRequestHeader(payload)
+	if err != nil {
+		return h, nil, codeUnsupportedVersion
+	}
+	if !slices.Contains(forwardable, kmsg.Key(h.Key)) {
+		return h, nil, codeInvalidRequest
+	}
+	api := controllerAPIs[slices.IndexFunc(controllerAPIs, func(a wire.API) bool { return a.Key == h.Key })]
+	if h.Version < api.Min || h.Version > api.Max {
+		return h, nil, codeUnsupportedVersion
+	}
+	if h, body, err = wire.DecodeRequest(payload); err != nil {
+		return h, nil, codeUnsupportedVersion
+	}
+	return h, body, 0
 }
