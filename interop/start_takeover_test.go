@@ -1,0 +1,150 @@
+//go:build interop
+
+package interop
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// contents are the metadata records of the newest snapshot of n, sorted, as `kstorage dump` shows them, which must be
+// what DumpLogSegments shows. The registrations of controllers are left out: each start is another incarnation.
+func contents(t *testing.T, n *node) []string {
+	t.Helper()
+	var records []string
+	for _, e := range checkDump(t, slices.Max(snapshots(t, n))) {
+		// Batches and control records are about the file.
+		if strings.HasSuffix(e.Kind, "_RECORD") && e.Kind != "REGISTER_CONTROLLER_RECORD" {
+			records = append(records, fmt.Sprintf("%s v%d %s", e.Kind, e.Version, e.Data))
+		}
+	}
+	slices.Sort(records)
+	return records
+}
+
+// checkContents compares what a snapshot has with what it should have.
+func checkContents(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	missing := slices.DeleteFunc(slices.Clone(want), func(r string) bool { return slices.Contains(got, r) })
+	added := slices.DeleteFunc(slices.Clone(got), func(r string) bool { return slices.Contains(want, r) })
+	if len(missing)+len(added) > 0 || len(got) != len(want) {
+		t.Errorf("%s: other records\nmissing: %s\n  added: %s", what, strings.Join(missing, "\n"), strings.Join(added, "\n"))
+	}
+}
+
+// TestDirectoryChangesHands lets kstorage and Kafka run a controller on the same directory in turns, while a broker of
+// Kafka's keeps its topics. Each begins where the other has ended, and its next snapshot has all that the other's had.
+func TestDirectoryChangesHands(t *testing.T) {
+	t.Parallel()
+	const level = "4.4-IV2"
+	folder := t.TempDir()
+	controller := newNode(t, folder, 1, "controller", []string{"d1"}, manySnapshots...)
+	broker := newNode(t, folder, 2, "broker", []string{"d1", "d2"})
+	// With ACLs, which kstorage keeps but does not take part in.
+	kafkasOwn := []string{"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users=User:ANONYMOUS"}
+	broker.properties = append(broker.properties, kafkasOwn...)
+	for _, n := range []*node{controller, broker} {
+		n.properties = append(n.properties, "broker.heartbeat.interval.ms=300", "broker.session.timeout.ms=3000")
+		n.write(t, bootstrapServers(controller))
+		byKstorage.format(t, n, slices.Concat([]string{"-r", level}, map[bool][]string{true: append([]string{"-s"}, scram...)}[n.controller])...)
+	}
+	admin := func(class string, args ...string) result {
+		t.Helper()
+		return retryKafkaTool(t, class, append([]string{"--bootstrap-server", broker.brokerAddress()}, args...)...)
+	}
+	// The broker goes in order, and then a snapshot says what there is.
+	quiet := func(servers ...*server) []string {
+		t.Helper()
+		stopServers(t, servers[1:]...)
+		waitSnapshots(t, controller, 2) // the first may have begun before
+		found := contents(t, controller)
+		servers[0].signal(syscall.SIGTERM)
+		servers[0].waitEnd(t)
+		checkInfo(t, controller)
+		return found
+	}
+
+	startBoth := func() []*server {
+		t.Helper()
+		secured := *controller
+		secured.properties = slices.Concat(controller.properties, kafkasOwn)
+		secured.write(t, bootstrapServers(controller))
+		servers := []*server{startServer(t, controller), startServer(t, broker)}
+		for _, s := range servers {
+			s.wait(t, started)
+		}
+		return servers
+	}
+
+	// kstorage founds the cluster.
+	c := startAll(t, ofKstorage, controller)
+	founded := quiet(c...)
+
+	// Kafka takes over and fills it.
+	c = startBoth()
+	waitSnapshots(t, controller, 2)
+	found := contents(t, controller)
+	for _, r := range founded {
+		if !slices.Contains(found, r) {
+			t.Errorf("Kafka has lost %s", r)
+		}
+	}
+	admin(topicTool, "--create", "--topic", "orders", "--partitions", "3", "--replication-factor", "1", "--config", "retention.ms=60000")
+	admin(topicTool, "--create", "--topic", "gone", "--partitions", "1", "--replication-factor", "1")
+	admin(topicTool, "--delete", "--topic", "gone")
+	admin(configTool, "--alter", "--entity-type", "topics", "--entity-name", "orders", "--add-config", "max.message.bytes=2000,cleanup.policy=compact")
+	admin(configTool, "--alter", "--entity-type", "topics", "--entity-name", "orders", "--delete-config", "cleanup.policy")
+	admin(configTool, "--alter", "--entity-type", "users", "--entity-name", "dora", "--entity-type", "clients", "--entity-name", "app", "--add-config", "producer_byte_rate=1024")
+	admin(configTool, "--alter", "--entity-type", "users", "--entity-name", "carol", "--add-config", "SCRAM-SHA-512=[iterations=5000,password=x]")
+	admin(aclTool, "--add", "--allow-principal", "User:dora", "--operation", "Read", "--operation", "Write", "--topic", "orders", "--allow-host", "10.0.0.1")
+	admin(performanceTool, "--topic", "orders", "--num-records", "10", "--record-size", "10", "--throughput", "-1")
+	filled := quiet(c...)
+	if len(filled) < len(founded)+10 {
+		t.Fatalf("the snapshot lacks something: %s", strings.Join(filled, "\n"))
+	}
+	// kstorage takes over.
+	controller.write(t, bootstrapServers(controller))
+	c = startAll(t, ofKstorage, controller)
+	waitSnapshots(t, controller, 2)
+	checkContents(t, "kstorage behind Kafka", contents(t, controller), filled)
+	b := startServer(t, broker)
+	b.wait(t, started)
+	checkAll := func() {
+		t.Helper()
+		if r := admin(topicTool, "--describe", "--topic", "orders"); strings.Count(r.stdout, "Leader: 2") != 3 {
+			t.Errorf("the broker should lead all partitions: %s", r)
+		}
+		if r := admin(aclTool, "--list"); !strings.Contains(r.stdout, "principal=User:dora, host=10.0.0.1, operation=READ") {
+			t.Errorf("the ACL is gone: %s", r)
+		}
+		(&cluster{}).checkLogins(t, broker)
+	}
+	checkAll()
+	// Without idempotence: producer ids are not served.
+	admin(performanceTool, "--topic", "orders", "--num-records", "10", "--record-size", "10", "--throughput", "-1",
+		"--command-property", "enable.idempotence=false", "delivery.timeout.ms=10000", "request.timeout.ms=5000")
+	taken := quiet(c[0], b)
+	checkContents(t, "kstorage behind Kafka and with a broker", lasting(taken), lasting(filled))
+
+	// And Kafka again.
+	c = startBoth()
+	checkAll()
+	checkContents(t, "Kafka behind kstorage", lasting(quiet(c...)), lasting(taken))
+}
+
+var partitionEpochs = regexp.MustCompile(`"(leaderEpoch|partitionEpoch)":\d+`)
+
+// lasting leaves out of contents what changes when a broker has come and gone.
+func lasting(contents []string) []string {
+	var out []string
+	for _, r := range contents {
+		if !strings.HasPrefix(r, "REGISTER_BROKER_RECORD") {
+			out = append(out, partitionEpochs.ReplaceAllString(r, `"$1":_`))
+		}
+	}
+	return out
+}
