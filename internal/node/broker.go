@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -46,24 +47,30 @@ type broker struct {
 	log          *slog.Logger
 
 	running chan struct{} // closed when the broker is in RUNNING
-	leave   chan struct{} // closed when it is to shut down
 	state   atomic.Int32
+	refusal atomic.Pointer[error] // of the last attempt to register; nil: there was none yet
 }
 
-// run ends when ctx does, when the broker has leave to go (nil), or with the reason why it cannot go on.
-func (b *broker) run(ctx context.Context) error {
-	epoch, registered, err := b.register(ctx)
+// run asks for leave when work ends. It ends when it has that (nil), when ctx ends, or with the reason why the broker
+// cannot go on.
+func (b *broker) run(ctx, work context.Context) error {
+	defer b.channel.close()
+	asking, cancel := context.WithCancel(ctx) // what is asked for does not outlive work
+	defer cancel()
+	defer context.AfterFunc(work, cancel)()
+	epoch, registered, err := b.register(asking)
 	if !registered {
 		return err
 	}
-	leave, deadline := b.leave, (<-chan time.Time)(nil)
 	fenced, failure := true, ""
 	for {
 		state := brokerState(b.state.Load())
-		resp, err := b.heartbeat(ctx, epoch, state)
+		resp, err := b.heartbeat(asking, epoch, state)
 		switch {
+		case state == brokerStopping && resp != nil && resp.ErrorCode == codeStaleBrokerEpoch:
+			return nil // it was unregistered
 		case err != nil:
-			if text := err.Error(); text != failure && ctx.Err() == nil {
+			if text := err.Error(); text != failure && !errors.Is(err, context.Canceled) {
 				failure = text
 				b.log.Warn("Heartbeat failed", "error", err)
 			}
@@ -88,22 +95,24 @@ func (b *broker) run(ctx context.Context) error {
 			pause = min(pause, startHeartbeats)
 		}
 		select {
-		case <-ctx.Done():
+		case <-time.After(pause):
+			continue
+		case <-asking.Done():
+		}
+		switch {
+		case ctx.Err() != nil, state == brokerStarting: // nobody counts on it yet
 			return nil
-		case <-deadline:
+		case state == brokerStopping:
 			b.log.Warn("The controller did not give leave to shut down in time", "waited", controlledShutdown)
 			return nil
-		case <-leave:
-			if state == brokerStarting {
-				return nil // nobody counts on it yet
-			}
-			leave, deadline = nil, time.After(controlledShutdown)
-			b.enter(brokerStopping)
-		case <-time.After(pause):
 		}
+		b.enter(brokerStopping)
+		asking, cancel = context.WithTimeout(ctx, controlledShutdown)
+		defer cancel() // once
 	}
 }
 
+// heartbeat returns the answer also where it has an error.
 func (b *broker) heartbeat(ctx context.Context, epoch int64, state brokerState) (*kmsg.BrokerHeartbeatResponse, error) {
 	v := b.views.get()
 	q := kmsg.NewPtrBrokerHeartbeatRequest()
@@ -142,15 +151,16 @@ func (b *broker) register(ctx context.Context) (epoch int64, registered bool, er
 				timeout = time.After(b.patience)
 			}
 			if epoch, failure = b.ask(ctx, v.clusterID); failure == nil {
+				b.refusal.Store(nil)
 				b.log.Info("Broker registered", "broker", b.registration.BrokerID, "epoch", epoch)
 				return epoch, true, nil
 			}
+			refusal := failure
+			b.refusal.Store(&refusal)
 			pause = time.After(registrationBackoff)
 		}
 		select {
 		case <-ctx.Done():
-			return 0, false, nil
-		case <-b.leave:
 			return 0, false, nil
 		case <-timeout:
 			return 0, false, &Error{

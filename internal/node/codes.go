@@ -13,6 +13,7 @@ import (
 // Error codes of Kafka's protocol that are not the core's.
 const (
 	codeNotController           int16 = 41
+	codeStaleBrokerEpoch        int16 = 77
 	codeUnknownTopicID          int16 = 100
 	codeMismatchedEndpointType  int16 = 114
 	codeUnsupportedEndpointType int16 = 115

@@ -138,7 +138,7 @@ func (n *node) open() (err error) {
 		n.broker = &broker{
 			registration: n.brokerRequest(incarnation), interval: s.HeartbeatInterval, patience: s.RegistrationTimeout,
 			views: n.views, channel: channel(), log: n.Log,
-			running: make(chan struct{}), leave: make(chan struct{}),
+			running: make(chan struct{}),
 		}
 	}
 	return nil
@@ -260,7 +260,7 @@ func (n *node) run(ctx context.Context) error {
 		quiet(n.register.run)
 	}
 	if n.broker != nil {
-		brokerDone, running = part(func() error { return n.broker.run(inner) }), n.broker.running
+		brokerDone, running = part(func() error { return n.broker.run(inner, ctx) }), n.broker.running
 	} else {
 		close(brokerDone)
 	}
@@ -311,9 +311,6 @@ func (n *node) run(ctx context.Context) error {
 func (n *node) handOver(brokerDone, raftDone <-chan struct{}, failed <-chan error) error {
 	n.Log.Info("Shutting down")
 	n.Notify("STOPPING=1")
-	if n.broker != nil {
-		close(n.broker.leave)
-	}
 	select {
 	case <-brokerDone:
 	case err := <-failed:

@@ -11,10 +11,13 @@ import (
 	"kstorage/internal/raft"
 )
 
-// Kafka's pauses between attempts to register a controller.
 const (
+	// Kafka's pauses between attempts to register a controller.
 	registrationBackoff    = 100 * time.Millisecond
 	registrationBackoffMax = 120 * time.Second
+
+	// registrationShows is how long the record of an accepted registration may be on the way to this node.
+	registrationShows = time.Second
 )
 
 // controllerRegistration keeps a controller registered (KIP-919): as soon as the metadata is there, and each time it
@@ -27,23 +30,18 @@ type controllerRegistration struct {
 }
 
 func (r *controllerRegistration) run(ctx context.Context) {
+	defer r.channel.close()
 	incarnation := uuid.UUID(r.request.IncarnationID)
 	backoff := registrationBackoff
-	var accepted *view // the view in which the last accepted request was made; its record may be on the way
 	for {
 		v := r.views.get()
-		due := v.caughtUp && v.clusterID != "" && v.version.SupportsControllerRegistration() &&
-			v.leader.LeaderID != raft.None && v.controller != incarnation
-		if due && accepted != nil && v.controller == accepted.controller && v.leader.Epoch == accepted.leader.Epoch {
-			due = false
-		}
 		var pause <-chan time.Time
-		if due {
+		if v.caughtUp && v.clusterID != "" && v.version.SupportsControllerRegistration() && v.leader.LeaderID != raft.None && v.controller != incarnation {
 			if err := r.register(ctx); err == nil {
-				accepted, backoff = v, registrationBackoff
+				backoff, pause = registrationBackoff, time.After(registrationShows)
 			} else if ctx.Err() == nil {
 				r.log.Debug("Controller registration failed", "error", err, "retryIn", backoff)
-				accepted, pause = nil, time.After(backoff)
+				pause = time.After(backoff)
 				backoff = min(2*backoff, registrationBackoffMax)
 			}
 		}

@@ -30,10 +30,14 @@ func (n *node) waitsFor(v *view) string {
 	case v.clusterID == "":
 		return "the cluster id, which the active controller commits with its first records"
 	}
-	if n.broker != nil && brokerState(n.broker.state.Load()) < brokerRunning {
-		return "the active controller to register and unfence this broker"
+	if n.broker == nil || brokerState(n.broker.state.Load()) >= brokerRunning {
+		return ""
 	}
-	return ""
+	why := "the active controller to register and unfence this broker"
+	if refusal := n.broker.refusal.Load(); refusal != nil {
+		why += fmt.Sprintf("; the last attempt ended with: %v", *refusal)
+	}
+	return why
 }
 
 func (n *node) bootstrapServers() string {

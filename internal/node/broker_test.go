@@ -1,0 +1,187 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kstorage/features"
+	"kstorage/internal/raft"
+	"kstorage/internal/wire"
+)
+
+// patience is how long a test waits for what comes at once.
+const patience = 3 * time.Second
+
+// handlerFunc answers as an active controller does.
+type handlerFunc func(ctx context.Context, q kmsg.Request) kmsg.Response
+
+func (f handlerFunc) Handle(ctx context.Context, r *wire.Request) kmsg.Response {
+	return f(ctx, r.Body)
+}
+
+// viewOf serves f as the active controller, and returns the view of a node that has caught up with it.
+func viewOf(t *testing.T, f handlerFunc) view {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := wire.NewServer(wire.ServerConfig{
+		Listener: "CONTROLLER", APIs: controllerAPIs, Handler: f, Logger: slog.New(slog.DiscardHandler),
+		Versions: func() wire.VersionInfo { return wire.VersionInfo{} },
+	})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(listener) }()
+	t.Cleanup(func() {
+		s.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	at := raft.Endpoint{Listener: "CONTROLLER", Host: "127.0.0.1", Port: uint16(listener.Addr().(*net.TCPAddr).Port)}
+	return view{leader: raft.LeaderChanged{LeaderID: 9, Epoch: 3, Endpoint: at}, clusterID: clusterA, caughtUp: true, version: features.LatestProduction}
+}
+
+// soon fails the test if nothing comes.
+func soon[T any](t *testing.T, c <-chan T, what string) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(patience):
+		t.Fatal("did not come: " + what)
+	}
+	return v
+}
+
+// startBroker runs broker 1 until work ends.
+func startBroker(t *testing.T, v view) (b *broker, endWork func(), done chan error) {
+	t.Helper()
+	views := newViews(v)
+	b = &broker{
+		registration: &kmsg.BrokerRegistrationRequest{BrokerID: 1}, interval: time.Millisecond, patience: time.Minute,
+		views: views, channel: &controllerChannel{views: views}, log: slog.New(slog.DiscardHandler), running: make(chan struct{}),
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	work, endWork := context.WithCancel(context.Background())
+	done = make(chan error, 1)
+	ended := make(chan struct{})
+	go func() { defer close(ended); done <- b.run(ctx, work) }()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+		endWork()
+		if b.channel.client != nil {
+			t.Error("a connection is left")
+		}
+	})
+	return b, endWork, done
+}
+
+// unfences is an active controller that lets a broker run, and leaves what follows to f.
+func unfences(f func(ctx context.Context, q *kmsg.BrokerHeartbeatRequest, r *kmsg.BrokerHeartbeatResponse)) handlerFunc {
+	var beats atomic.Int32
+	return func(ctx context.Context, q kmsg.Request) kmsg.Response {
+		r, ok := q.ResponseKind().(*kmsg.BrokerHeartbeatResponse)
+		if !ok {
+			return q.ResponseKind()
+		}
+		r.IsCaughtUp, r.IsFenced = true, false
+		if beats.Add(1) > 2 {
+			f(ctx, q.(*kmsg.BrokerHeartbeatRequest), r)
+		}
+		return r
+	}
+}
+
+// TestUnregisteredBrokerGoes: nobody has to give it leave.
+func TestUnregisteredBrokerGoes(t *testing.T) {
+	b, endWork, done := startBroker(t, viewOf(t, unfences(func(_ context.Context, _ *kmsg.BrokerHeartbeatRequest, r *kmsg.BrokerHeartbeatResponse) {
+		r.ErrorCode = codeStaleBrokerEpoch
+	})))
+	soon(t, b.running, "RUNNING")
+	endWork()
+	if err := soon(t, done, "the end"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBrokerAsksForLeaveAtOnce: not after a heartbeat that has no answer.
+func TestBrokerAsksForLeaveAtOnce(t *testing.T) {
+	silent, asked := make(chan struct{}, 1), make(chan struct{}, 1)
+	b, endWork, done := startBroker(t, viewOf(t, unfences(func(ctx context.Context, q *kmsg.BrokerHeartbeatRequest, r *kmsg.BrokerHeartbeatResponse) {
+		if r.ShouldShutdown = q.WantShutdown; q.WantShutdown {
+			asked <- struct{}{}
+			return
+		}
+		silent <- struct{}{}
+		<-ctx.Done()
+	})))
+	soon(t, b.running, "RUNNING")
+	soon(t, silent, "a heartbeat")
+	endWork()
+	soon(t, asked, "the request for leave")
+	if err := soon(t, done, "the end"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWaitNamesRefusal: what the controller has against a broker is what its operator waits for.
+func TestWaitNamesRefusal(t *testing.T) {
+	refused := make(chan struct{}, 1)
+	v := viewOf(t, func(_ context.Context, q kmsg.Request) kmsg.Response {
+		r := q.ResponseKind().(*kmsg.BrokerRegistrationResponse)
+		r.ErrorCode = 101
+		select {
+		case refused <- struct{}{}:
+		default:
+		}
+		return r
+	})
+	b, endWork, done := startBroker(t, v)
+	soon(t, refused, "the registration")
+	soon(t, refused, "another one")
+	if why := (&node{broker: b}).waitsFor(&v); !strings.Contains(why, "DUPLICATE_BROKER_REGISTRATION") {
+		t.Error(why)
+	}
+	endWork()
+	if err := soon(t, done, "the end"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestControllerRegistersAgain: whenever it is unregistered while it runs.
+func TestControllerRegistersAgain(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	v := viewOf(t, func(_ context.Context, q kmsg.Request) kmsg.Response {
+		asked <- struct{}{}
+		return q.ResponseKind()
+	})
+	views := newViews(v)
+	own := uuid.UUID{15: 1}
+	r := &controllerRegistration{
+		request: &kmsg.ControllerRegistrationRequest{ControllerID: 1, IncarnationID: own},
+		views:   views, channel: &controllerChannel{views: views}, log: slog.New(slog.DiscardHandler),
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { r.run(ctx); done <- errors.New("ended") }()
+	soon(t, asked, "a registration")
+	for _, v.controller = range []uuid.UUID{own, {}} { // it is there, and gone again
+		views.set(v)
+	}
+	soon(t, asked, "another one")
+	stop()
+	soon(t, done, "the end")
+	if r.channel.client != nil {
+		t.Error("a connection is left")
+	}
+}
