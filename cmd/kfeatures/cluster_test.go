@@ -22,11 +22,12 @@ type quorum struct {
 	refuse  atomic.Int32    // how many updates get NOT_CONTROLLER
 	unnamed atomic.Bool     // nobody knows the leader
 	brokers bool
-	lag     map[int32]bool // nodes that never see an update
+	lag     map[int32]*atomic.Int32 // nodes that see an update only after so many questions, and their level then
+	late    atomic.Int32
 }
 
 func startQuorum(t *testing.T) *quorum {
-	q := &quorum{nodes: map[int32]*fakeNode{}, lag: map[int32]bool{}}
+	q := &quorum{nodes: map[int32]*fakeNode{}, lag: map[int32]*atomic.Int32{}}
 	q.leader.Store(2)
 	for id := int32(1); id <= 3; id++ {
 		q.level[id].Store(1)
@@ -46,6 +47,9 @@ func (q *quorum) addresses(ids ...int32) string {
 func (q *quorum) answer(id int32, r kmsg.Request) kmsg.Response {
 	switch r := r.(type) {
 	case *kmsg.ApiVersionsRequest:
+		if lag := q.lag[id]; lag != nil && lag.Add(-1) == 0 {
+			q.level[id].Store(q.late.Load())
+		}
 		return versionsAnswer(!q.brokers, map[string][3]int16{"group.version": {0, 9, int16(q.level[id].Load())}})
 	case *kmsg.DescribeClusterRequest:
 		ports := map[int32]int32{}
@@ -65,8 +69,8 @@ func (q *quorum) answer(id int32, r kmsg.Request) kmsg.Response {
 			return out
 		}
 		for other := range q.nodes {
-			if !q.lag[other] && !r.ValidateOnly {
-				q.level[other].Store(int32(r.FeatureUpdates[0].MaxVersionLevel))
+			if level := int32(r.FeatureUpdates[0].MaxVersionLevel); !r.ValidateOnly && q.lag[other] == nil {
+				q.level[other].Store(level)
 			}
 		}
 		return out
@@ -133,15 +137,10 @@ func TestWait(t *testing.T) {
 	for _, brokers := range []bool{false, true} {
 		q := startQuorum(t)
 		q.brokers = brokers
-		q.lag[3] = true
+		q.lag[3] = new(atomic.Int32)
+		q.lag[3].Store(5)
+		q.late.Store(2)
 		option := map[bool]string{false: "--bootstrap-controller", true: "--bootstrap-server"}[brokers]
-		go func() {
-			for q.level[1].Load() != 2 {
-				time.Sleep(time.Millisecond)
-			}
-			time.Sleep(20 * time.Millisecond)
-			q.level[3].Store(2)
-		}()
 		got := line("%s %s upgrade --feature group.version=2 --wait", option, q.addresses(1))
 		want := "group.version was upgraded to 2.\nReported by every node: 1 at " + q.addresses(1) + ", 2 at " + q.addresses(2) + ", 3 at " + q.addresses(3) + ".\n"
 		if got.exit != 0 || got.stdout != want {
@@ -232,12 +231,11 @@ func TestAddresses(t *testing.T) {
 // An answer that gets lost is asked for again: an update made twice is made once.
 func TestLostAnswer(t *testing.T) {
 	q := startQuorum(t)
-	lost := false
+	var lost atomic.Bool
 	answer := q.nodes[2].answer
 	q.nodes[2].answer = func(r kmsg.Request) kmsg.Response {
 		a := answer(r)
-		if r.Key() == kmsg.UpdateFeatures.Int16() && !lost {
-			lost = true
+		if r.Key() == kmsg.UpdateFeatures.Int16() && !lost.Swap(true) {
 			return nil
 		}
 		return a
@@ -312,4 +310,3 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
-

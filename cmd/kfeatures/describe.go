@@ -68,7 +68,7 @@ func levelText(feature string, level int16) string {
 	if v := features.MetadataVersion(level); v.Known() {
 		return v.String()
 	}
-	return fmt.Sprintf("UNKNOWN [%d]", level)
+	return fmt.Sprintf("UNKNOWN %d", level)
 }
 
 func (s *session) descriptionDocument(d admin.Description) any {

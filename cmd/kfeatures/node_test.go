@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"crypto/tls"
 	"net"
-	"strconv"
 	"sync"
 	"testing"
 
@@ -152,12 +151,4 @@ func versionsAnswer(controller bool, features map[string][3]int16) *kmsg.ApiVers
 		}
 	}
 	return r
-}
-
-func portOf(t testing.TB, address string) int32 {
-	_, port, err := net.SplitHostPort(address)
-	must(t, err)
-	n, err := strconv.ParseInt(port, 10, 32)
-	must(t, err)
-	return int32(n)
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -80,10 +81,10 @@ func TestSecurity(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			versions := versionsAnswer(false, map[string][3]int16{"group.version": {0, 1, 1}})
-			connected := 0
+			var asked atomic.Int32
 			n := startNode(t, &fakeNode{tls: tt.tls, login: tt.login, answer: func(q kmsg.Request) kmsg.Response {
 				// As Kafka's listeners with SASL: one ApiVersions in front of the login.
-				if connected++; tt.login != nil && tt.config == "" && connected > 1 {
+				if n := asked.Add(1); tt.login != nil && tt.config == "" && n > 1 {
 					return nil
 				}
 				return versions

@@ -42,8 +42,10 @@ func (o operation) line(l features.Level, dry bool, refused error) string {
 	return o.changed(l, fmt.Sprintf(" %s %s", did, o.done)) + ".\n"
 }
 
-// noNode is what Kafka's lines say where no node answers.
-var noNode = errors.New("Timed out waiting for a node assignment. Call: updateFeatures") //nolint:staticcheck // Kafka's sentence
+// errNoNode is what Kafka's lines say where no node answers.
+//
+//lint:ignore ST1005 scripts know the sentence
+var errNoNode = errors.New("Timed out waiting for a node assignment. Call: updateFeatures")
 
 // update changes levels, which levels returns.
 func (s *session) update(ctx *urfave.Context, o operation, levels func() ([]features.Level, error)) error {
@@ -90,7 +92,7 @@ func (s *session) update(ctx *urfave.Context, o operation, levels func() ([]feat
 // lineReason is why nothing was decided, as it stands in the line of each level.
 func lineReason(err error) error {
 	if errors.Is(err, admin.ErrNoNode) {
-		return noNode
+		return errNoNode
 	}
 	var e *client.Error
 	if errors.As(err, &e) {

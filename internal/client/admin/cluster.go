@@ -270,8 +270,11 @@ func unanswered(doing, address string, err error) *client.Error {
 	case errors.As(err, new(*refusal)):
 		r := err.(*refusal)
 		e.Where, e.Code = fmt.Sprintf("%s answers %s: %v", address, wire.ErrorName(r.code), r), raft.Code(r.code)
-		if e.Code == raft.ClusterAuthorization {
+		switch r.code {
+		case kerr.ClusterAuthorizationFailed.Code:
 			e.Fix = "the user of this connection needs the operation ALTER on the cluster"
+		case kerr.UnsupportedVersion.Code:
+			e.Fix = "below metadata.version 3.7-IV0 controllers don't answer for the cluster: ask a broker, with --bootstrap-server"
 		}
 	case errors.As(err, &login) && login.Code == kerr.UnsupportedSaslMechanism.Code:
 		e.Fix = "set sasl.mechanism to one that the listener has"
@@ -349,8 +352,11 @@ func (c *Cluster) members(ctx context.Context, n node) (nodes []member, controll
 	if r.ErrorCode != 0 {
 		refused := &refusal{r.ErrorCode, r.ErrorMessage}
 		err = unanswered("ask for the nodes of the cluster", n.address, refused)
-		if refused.passes() {
+		switch {
+		case refused.passes():
 			err = &notReady{err: err}
+		case refused.code == kerr.UnsupportedVersion.Code: // also of a controller that does not know its metadata.version yet
+			err = &notReady{err: err, until: refusedPatience}
 		}
 		return nil, -1, err
 	}

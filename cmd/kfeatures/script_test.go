@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"kstorage/internal/cli"
+)
+
+var update = flag.Bool("update", false, "rewrite the texts that scripts compare with, and docs/cli-kfeatures.md")
+
+// TestScript runs the scenarios in testdata/script/kfeatures, which are the specification of the command where it needs no
+// cluster. Beside the commands of testscript they have:
+//
+//	exits N kfeatures ARG...   run it, and demand the exit code N and no stack trace
+//	refuses kfeatures ARG...   the same with the exit code 1, stdout is empty, and a reason is on stderr
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "../../testdata/script/kfeatures",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		ContinueOnError:     true, // one run tells all that differs
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits,
+			"refuses": func(ts *testscript.TestScript, neg bool, args []string) {
+				exits(ts, neg, append([]string{"1"}, args...))
+				if ts.ReadFile("stdout") != "" || ts.ReadFile("stderr") == "" {
+					ts.Fatalf("a refused command has a reason on stderr, and nothing on stdout")
+				}
+			},
+		},
+	})
+}
+
+var trace = regexp.MustCompile(`(?m)^panic: |^goroutine `)
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits N command [arg...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+	output := ts.ReadFile("stdout") + ts.ReadFile("stderr")
+	if trace.MatchString(output) || strings.Contains(output, "geheim") {
+		ts.Fatalf("a stack trace, or a secret")
+	}
+}
+
+// TestDocs keeps docs/cli-kfeatures.md what the program says of itself.
+func TestDocs(t *testing.T) {
+	g := (&session{world: cli.Machine()}).grammar()
+	var b strings.Builder
+	b.WriteString("# kfeatures: commands and options\n\nMade from the help texts by `make docs`.\n\n```\n" + g.Help("") + "```\n")
+	for _, c := range g.App.Commands {
+		b.WriteString("\n## kfeatures " + c.Name + "\n\n```\n" + g.Help(c.Name) + "```\n")
+	}
+	file := filepath.Join("..", "..", "docs", "cli-kfeatures.md")
+	if *update {
+		must(t, os.WriteFile(file, []byte(b.String()), 0o644))
+	}
+	have, err := os.ReadFile(file)
+	if err != nil || string(have) != b.String() {
+		t.Errorf("docs/cli-kfeatures.md is not what the help texts say (%v): run make docs", err)
+	}
+}
+
+// A reader that has gone has seen enough; a stdout that is full is a failure.
+func TestStdout(t *testing.T) {
+	self, err := os.Executable()
+	must(t, err)
+	for script, want := range map[string]int{
+		"mkfifo gone; { cat gone; X; echo $? >rc; } | { exec <&-; : >gone; }; exit $(cat rc)": 0,
+		"X >/dev/full": 1,
+	} {
+		dir := t.TempDir()
+		must(t, os.Symlink(self, filepath.Join(dir, program)))
+		cmd := exec.Command("/bin/sh", "-c", strings.ReplaceAll(script, "X", "./"+program+" version-mapping"))
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if got := cmd.ProcessState.ExitCode(); got != want || strings.Contains(string(out), "goroutine ") {
+			t.Errorf("%s exits %d, want %d: %v, %s", script, got, want, err, out)
+		}
+	}
+}
