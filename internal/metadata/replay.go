@@ -90,7 +90,7 @@ func (i *Image) setFeature(r record.Record) error {
 	name, level := r.Text("Name"), int16(r.Int("FeatureLevel"))
 	switch {
 	case name == features.MetadataVersionName && !features.MetadataVersion(level).Known():
-		return fmt.Errorf("unknown metadata.version %d", level)
+		return &features.UnknownLevelError{Level: features.Level{Name: name, Level: level}}
 	case name == features.KRaftVersionName:
 		return nil // it counts in control records only
 	case level == 0:

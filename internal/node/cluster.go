@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -80,7 +81,8 @@ func (c *cluster) do(ctx context.Context, f func()) error {
 // run ends with ctx, with the raft loop, which has a reason of its own (nil), or with a reason why the node cannot go on.
 func (c *cluster) run(ctx context.Context) error {
 	if err := c.loop(ctx); !errors.Is(err, errStopped) {
-		return err
+		at, _ := c.loader.Image().MetadataVersion()
+		return unknown(err, filepath.Dir(c.raftLog.SnapshotPath(raft.SnapshotID{})), at)
 	}
 	return nil
 }

@@ -15,9 +15,10 @@ const maxTextBytes = math.MaxInt16
 
 // CorruptError says where bytes stop to be what they should be.
 type CorruptError struct {
-	Offset int64 // of the byte in what was decoded: a record's value, a batch, or the whole stream
-	Reason string
-	Cut    bool // all is well up to the end of the bytes, but they end too early
+	Offset  int64 // of the byte in what was decoded: a record's value, a batch, or the whole stream
+	Reason  string
+	Cut     bool // all is well up to the end of the bytes, but they end too early
+	Unknown bool // nothing is wrong but that no record of this kind is known: a newer release may have it
 }
 
 func (e *CorruptError) Error() string { return fmt.Sprintf("byte %d: %s", e.Offset, e.Reason) }
@@ -48,6 +49,7 @@ func (d *Decoder) Decode(value []byte) (Record, error) {
 	}
 	if key > math.MaxInt16 || Lookup(int16(key)) == nil {
 		c.failAt(1, "unknown apiKey %d: no metadata record up to Apache Kafka 4.4 has it", key)
+		c.err.Unknown = true
 		return Record{}, c.err
 	}
 	if version > math.MaxInt16 {
