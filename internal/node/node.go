@@ -177,6 +177,9 @@ func (n *node) openLog() (r raft.Recovered, isVoter bool, err error) {
 	if r, err = open(); err != nil {
 		return r, false, err
 	}
+	if err := checkVoters(&n.settings, r); err != nil {
+		return r, false, err // before a wipe: it is a voter
+	}
 	isVoter = n.settings.isVoter(r, n.storage.DirectoryID())
 	if n.storage.ClusterID() == "" && !isVoter && !blank(r) {
 		if err := n.raftLog.Close(); err != nil {
@@ -189,7 +192,7 @@ func (n *node) openLog() (r raft.Recovered, isVoter bool, err error) {
 			return r, false, err
 		}
 	}
-	return r, isVoter, checkVoters(&n.settings, r)
+	return r, isVoter, nil
 }
 
 // blank tells whether nothing but a zero checkpoint was found.
