@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -214,9 +215,18 @@ func (st *storage) WipeMetadataLog() error {
 	if len(names) == 0 {
 		return nil
 	}
-	if i := slices.Index(names, logFiles[0]); i > 0 {
-		names = slices.Insert(slices.Delete(names, i, i+1), 0, logFiles[0])
+	// What a killed wipe leaves must be a log, or the next start takes it for a damaged one: a segment goes after those that
+	// follow it, and before the snapshots, of which one may have what was in front of it.
+	rank := func(name string) int {
+		switch {
+		case name == logFiles[0]:
+			return 0
+		case strings.HasSuffix(name, ".log"):
+			return 1
+		}
+		return 2
 	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(rank(a)-rank(b), strings.Compare(b, a)) })
 	for _, name := range names {
 		if err := st.fs.Remove(disk.Join(folder, name)); err != nil {
 			return fail("remove", disk.Join(folder, name), err)
