@@ -255,8 +255,9 @@ func (n *node) run(ctx context.Context) error {
 
 	raftDone := part(n.quorum.run)
 	part(func() error { return n.cluster.run(inner) })
-	quiet(n.waitReady)
-	part(func() error { n.reportWaits(waits); return nil }) // a node that shuts down waits for nobody
+	// A node that shuts down waits for nobody.
+	part(func() error { n.waitReady(waits); return nil })
+	part(func() error { n.reportWaits(waits); return nil })
 	brokerDone := make(chan struct{})
 	running := brokerDone
 	if n.register != nil {
@@ -314,16 +315,22 @@ func (n *node) run(ctx context.Context) error {
 func (n *node) handOver(brokerDone, raftDone <-chan struct{}, failed <-chan error) error {
 	n.Log.Info("Shutting down")
 	n.Notify("STOPPING=1")
-	select {
-	case <-brokerDone:
-	case err := <-failed:
+	ends := func(part <-chan struct{}) error {
+		select {
+		case <-part:
+		case err := <-failed:
+			return err
+		}
+		select {
+		case err := <-failed: // a part that fails says so before it ends
+			return err
+		default:
+			return nil
+		}
+	}
+	if err := ends(brokerDone); err != nil {
 		return err
 	}
 	n.quorum.shutdown()
-	select {
-	case <-raftDone:
-	case err := <-failed:
-		return err
-	}
-	return nil
+	return ends(raftDone)
 }

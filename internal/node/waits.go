@@ -71,7 +71,7 @@ func (n *node) waitReady(ctx context.Context) {
 	if n.broker != nil {
 		running = n.broker.running
 	}
-	for {
+	for ctx.Err() == nil {
 		v := n.views.get()
 		if n.waitsFor(v) == "" {
 			n.Log.Info("Kafka Server started", "node", n.settings.NodeID, "clusterId", v.clusterID, "after", time.Since(n.clock.start).Round(time.Microsecond))
@@ -80,7 +80,6 @@ func (n *node) waitReady(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			return
 		case <-running:
 			running = nil
 		case <-v.next:
