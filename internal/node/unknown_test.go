@@ -2,20 +2,14 @@ package node
 
 import (
 	"errors"
-	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"kstorage/features"
-	"kstorage/internal/config"
-	"kstorage/internal/disk"
 	"kstorage/internal/metadata"
 	"kstorage/internal/record"
-	"kstorage/metaprops"
 )
 
 // TestUnknownMetadata: who starts an older release learns which one the cluster needs.
@@ -73,30 +67,16 @@ func valueOf(t *testing.T, r record.Record) []byte {
 // TestRunMeetsUnknownLevel: a node whose log was written by a newer release stops.
 func TestRunMeetsUnknownLevel(t *testing.T) {
 	dir := t.TempDir()
+	options := aloneIn(t, dir)
 	logFolder := filepath.Join(dir, "d", "__cluster_metadata-0")
 	if err := os.MkdirAll(logFolder, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	batch := record.AppendBatch(nil, record.BatchHeader{LeaderEpoch: 1}, record.Entry{Value: valueOf(t, finalized(features.MetadataVersionName, 36))})
-	properties := filepath.Join(dir, "server.properties")
-	for name, content := range map[string][]byte{
-		filepath.Join(dir, "d", metaprops.FileName):          []byte(metaProperties(1, clusterA, dirA)),
-		filepath.Join(logFolder, "00000000000000000000.log"): batch,
-		properties: []byte("process.roles=controller\nnode.id=1\nlisteners=CONTROLLER://127.0.0.1:0\ncontroller.listener.names=CONTROLLER\n" +
-			"controller.quorum.voters=1@127.0.0.1:1\nlog.dirs=" + filepath.Join(dir, "d") + "\n"),
-	} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c, err := config.Load(properties, func(string) (string, bool) { return "", false })
-	if err != nil {
+	if err := os.WriteFile(filepath.Join(logFolder, "00000000000000000000.log"), batch, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err = Run(t.Context(), Options{
-		Config: c, FS: disk.OS, Random: rand.NewChaCha8([32]byte{}), Now: time.Now, LocalHostName: func() string { return "localhost" },
-		Log: slog.New(slog.DiscardHandler), Notify: func(string) {},
-	})
+	err := Run(t.Context(), options)
 	e, ok := errors.AsType[*Error](err)
 	if !ok || !strings.HasPrefix(e.What, "the cluster is at metadata.version 36, ") || e.Where != "offset 0 of the metadata log "+logFolder {
 		t.Errorf("%#v", err)

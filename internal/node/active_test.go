@@ -1,0 +1,149 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kstorage/features"
+	"kstorage/internal/config"
+	"kstorage/internal/disk"
+	"kstorage/internal/record"
+	"kstorage/internal/wire"
+	"kstorage/metaprops"
+)
+
+// aloneIn returns the options of a controller that is the only voter, static, of clusterA, whose files are in dir/d.
+func aloneIn(t *testing.T, dir string) Options {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(dir, "d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	properties := filepath.Join(dir, "server.properties")
+	for name, content := range map[string]string{
+		filepath.Join(dir, "d", metaprops.FileName): metaProperties(1, clusterA, dirA),
+		properties: "process.roles=controller\nnode.id=1\nlisteners=CONTROLLER://127.0.0.1:0\ncontroller.listener.names=CONTROLLER\n" +
+			"controller.quorum.voters=1@127.0.0.1:1\nlog.dirs=" + filepath.Join(dir, "d") + "\nmetadata.max.idle.interval.ms=0\n",
+	} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := config.Load(properties, func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{
+		Config: c, FS: disk.OS, Random: rand.NewChaCha8([32]byte{}), Now: time.Now, LocalHostName: func() string { return "localhost" },
+		Log: slog.New(slog.DiscardHandler), Notify: func(string) {},
+	}
+}
+
+// batchesOf shows the batches of a log, each with the names of its records.
+func batchesOf(t *testing.T, folder string) (list []string) {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(folder, "00000000000000000000.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(log) > 0 {
+		b, err := record.DecodeBatch(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log = log[b.Size:]
+		var names []string
+		for e, err := range b.Entries() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			decode := record.Decode
+			if b.Control {
+				decode = func(value []byte) (record.Record, error) { return record.DecodeControl(e.Key, value) }
+			}
+			r, err := decode(e.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, r.Message.Name)
+		}
+		list = append(list, strings.Join(names, " "))
+	}
+	return list
+}
+
+// TestNodeUpdatesFeatures: the voters' records come first, all the rest is one batch, and what is refused writes nothing.
+func TestNodeUpdatesFeatures(t *testing.T) {
+	dir := t.TempDir()
+	options := aloneIn(t, dir)
+	n := &node{Options: options, clock: clock{start: time.Now(), wall: options.Now}}
+	defer n.close()
+	if err := n.open(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- n.run(ctx) }()
+	client := wire.NewClient(n.servers[0].listener.Addr().String(), "admin", nil)
+	defer client.Close()
+	ask := func(validateOnly bool, updates ...features.Level) *kmsg.UpdateFeaturesResponse {
+		t.Helper()
+		q := kmsg.NewPtrUpdateFeaturesRequest()
+		q.ValidateOnly = validateOnly
+		for _, l := range updates {
+			f := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+			f.Feature, f.MaxVersionLevel, f.UpgradeType = l.Name, l.Level, 1
+			q.FeatureUpdates = append(q.FeatureUpdates, f)
+		}
+		for { // until it leads
+			r, err := client.Do(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if u := r.(*kmsg.UpdateFeaturesResponse); u.ErrorCode != codeNotController {
+				return u
+			}
+		}
+	}
+	kraft, newest := features.Level{Name: features.KRaftVersionName, Level: 1}, features.Level{Name: features.MetadataVersionName, Level: 35}
+	for _, test := range []struct {
+		validateOnly bool
+		updates      []features.Level
+		code         int16
+	}{
+		{true, []features.Level{kraft, newest}, 0},
+		{false, []features.Level{kraft, newest, {Name: "group.version", Level: 9}}, 95},
+		{false, []features.Level{kraft, newest}, 0},
+		{false, []features.Level{{Name: features.KRaftVersionName, Level: 0}}, 95},
+		{false, []features.Level{{Name: features.MetadataVersionName, Level: 34}}, 95},
+		{false, []features.Level{newest}, 0},
+	} {
+		if r := ask(test.validateOnly, test.updates...); r.ErrorCode != test.code {
+			t.Errorf("%v, validate only %v: error %d", test.updates, test.validateOnly, r.ErrorCode)
+		}
+	}
+	stop()
+	if err := <-stopped; err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	batches := batchesOf(t, filepath.Join(dir, "d", "__cluster_metadata-0"))
+	// The controller registers meanwhile.
+	batches = slices.DeleteFunc(batches, func(b string) bool { return b == record.RegisterController.Name })
+	want := []string{
+		"KRaftVersionRecord VotersRecord",
+		"NoOpRecord FeatureLevelRecord ClusterIdRecord",
+		"FeatureLevelRecord",
+	}
+	if len(batches) < len(want) || !slices.Equal(batches[len(batches)-len(want):], want) {
+		t.Errorf("batches %q, want these at the end: %q", batches, want)
+	}
+}
