@@ -52,9 +52,6 @@ func (c *Cluster) Close() {
 	}
 }
 
-// Timeout is how long all of a command may take.
-func (c *Cluster) Timeout() time.Duration { return c.options.Settings.Timeout }
-
 // ErrNoNode is what an error is if nothing at the bootstrap addresses can be reached.
 var ErrNoNode = errors.New("no node answers")
 

@@ -39,8 +39,8 @@ var (
 	}
 )
 
-// maxIterations keeps a damaged key from keeping a command busy: a minute's work.
-const maxIterations = 1 << 26
+// maxIterations keeps a damaged key from keeping a command busy: some seconds' work.
+const maxIterations = 1 << 24
 
 // decryptPKCS8 opens an EncryptedPrivateKeyInfo (RFC 5958) with PBES2, PBKDF2 and AES (RFC 8018), as openssl and Java make
 // them.
