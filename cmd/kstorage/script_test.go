@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,8 +33,16 @@ var update = flag.Bool("update", false, "rewrite the texts that scripts compare 
 //	node FILE [KEY=VALUE...]     write a configuration of a combined node 1 with the log directory d1; KEY= drops a key
 //	lock FILE...                 hold the lock of a running node, to the end of the script
 //
-// CID is a cluster id.
+// and those of startCommands. CID is a cluster id.
 func TestScript(t *testing.T) {
+	commands := map[string]func(*testscript.TestScript, bool, []string){
+		"exits":     exits,
+		"unchanged": unchanged,
+		"refuses":   refuses,
+		"node":      nodeConfig,
+		"lock":      lock,
+	}
+	maps.Copy(commands, startCommands)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "../../testdata/script",
 		WorkdirRoot:         scratch(t),
@@ -49,15 +58,10 @@ func TestScript(t *testing.T) {
 			e.Setenv("KSTORAGE_TEST_SEED", "1")
 			e.Setenv("KSTORAGE_TEST_TIME", "1796017003")
 			e.Defer(func() { exec.Command("chmod", "-R", "u+rwX", e.WorkDir).Run() })
+			setupStart(e)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":     exits,
-			"unchanged": unchanged,
-			"refuses":   refuses,
-			"node":      node,
-			"lock":      lock,
-		},
+		Cmds: commands,
 	})
 }
 
@@ -192,7 +196,7 @@ func holdLock() {
 	io.Copy(io.Discard, os.Stdin)
 }
 
-func node(ts *testscript.TestScript, neg bool, args []string) {
+func nodeConfig(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: node FILE [KEY=VALUE...]")
 	}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kstorage/internal/wire"
+)
+
+// retryPause lies between two questions to nodes that have no answer yet.
+const retryPause = 10 * time.Millisecond
+
+// pause waits a little. Errors: that of ctx.
+func pause(ctx context.Context) error {
+	select {
+	case <-time.After(retryPause):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// quorumState asks the controllers until one of them answers as the leader, and ok likes what it says.
+func quorumState(addresses []string, ok func(*kmsg.DescribeQuorumResponseTopicPartition) bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var clients []*wire.Client
+	for _, a := range addresses {
+		c := wire.NewClient(a, "test", nil)
+		defer c.Close()
+		clients = append(clients, c)
+	}
+	last := errors.New("no leader answers")
+	for {
+		for i, c := range clients {
+			once, cancel := context.WithTimeout(ctx, 2*time.Second)
+			state, err := describeQuorum(once, c)
+			cancel()
+			switch {
+			case err != nil:
+			case ok(state):
+				return nil
+			default:
+				last = fmt.Errorf("%s says %+v", addresses[i], *state)
+			}
+		}
+		if pause(ctx) != nil {
+			return last
+		}
+	}
+}
+
+func describeQuorum(ctx context.Context, c *wire.Client) (*kmsg.DescribeQuorumResponseTopicPartition, error) {
+	q := kmsg.NewPtrDescribeQuorumRequest()
+	topic := kmsg.NewDescribeQuorumRequestTopic()
+	topic.Topic = "__cluster_metadata"
+	topic.Partitions = append(topic.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
+	q.Topics = append(q.Topics, topic)
+	r, err := c.Do(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	resp := r.(*kmsg.DescribeQuorumResponse)
+	if resp.ErrorCode != 0 || len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 || resp.Topics[0].Partitions[0].ErrorCode != 0 {
+		return nil, fmt.Errorf("%+v", *resp)
+	}
+	return &resp.Topics[0].Partitions[0], nil
+}
