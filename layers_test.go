@@ -14,8 +14,8 @@ import (
 // its own, and within its layer.
 var layers = [][]string{
 	{"internal/sim"},
-	{"cmd/kstorage", "internal/cli"},
-	{"internal/node", "internal/client", "internal/dump"},
+	{"cmd/kstorage", "cmd/kfeatures", "internal/cli"},
+	{"internal/node", "internal/client", "internal/client/admin", "internal/dump"},
 	{"internal/controller"},
 	{"internal/wire"},
 	{"internal/metadata", "format"},
