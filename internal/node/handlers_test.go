@@ -3,12 +3,14 @@ package node
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kstorage/features"
+	"kstorage/internal/controller"
 	"kstorage/internal/metadata"
 	"kstorage/internal/raft"
 	"kstorage/internal/record"
@@ -97,6 +99,45 @@ func TestDescribedController(t *testing.T) {
 		r := describeCluster(t.Context(), c, c.views.get(), q, "CONTROLLER", controllerEndpoints).(*kmsg.DescribeClusterResponse)
 		if r.ErrorCode != 0 || r.ControllerID != test.want || len(r.Brokers) != 2 {
 			t.Errorf("%s: %+v", test.reason, r)
+		}
+	}
+}
+
+// TestTextsTooLongForRecords: what a peer sends does not stop the active controller.
+func TestTextsTooLongForRecords(t *testing.T) {
+	long := strings.Repeat("x", 1<<15)
+	registration := func(name, host, feature string) kmsg.Request {
+		q := kmsg.NewPtrControllerRegistrationRequest()
+		q.Listeners = []kmsg.ControllerRegistrationRequestListener{{Name: name, Host: host, Port: 9093}}
+		q.Features = []kmsg.ControllerRegistrationRequestFeature{{Name: feature}}
+		return q
+	}
+	broker := kmsg.NewPtrBrokerRegistrationRequest()
+	broker.ClusterID, broker.Rack, broker.LogDirs = clusterA, &long, [][16]byte{dirID(dirA)}
+	broker.Features = []kmsg.BrokerRegistrationRequestFeature{{Name: features.MetadataVersionName, MinSupportedVersion: 7, MaxSupportedVersion: 33}}
+	for _, q := range []kmsg.Request{
+		registration(long, "localhost", "a"), registration("CONTROLLER", long, "a"), registration("CONTROLLER", "localhost", long), broker,
+	} {
+		c := loaded(t, finalized(features.MetadataVersionName, 33))
+		answers := make(chan kmsg.Response, 1)
+		if err := c.do(t.Context(), func() {
+			c.active = &active{controller: controller.New(controller.Config{NodeID: 1, ClusterID: clusterA}, c.loader.Image().Clone(), 1, 0, false)}
+			if err := c.decide(q, answers); err != nil {
+				t.Errorf("%s stops the node: %v", kmsg.NameForKey(q.Key()), err)
+				return
+			}
+			switch r := (<-answers).(type) {
+			case *kmsg.ControllerRegistrationResponse:
+				if r.ErrorCode != codeInvalidRequest {
+					t.Errorf("%+v", r)
+				}
+			case *kmsg.BrokerRegistrationResponse:
+				if r.ErrorCode != codeInvalidRequest {
+					t.Errorf("%+v", r)
+				}
+			}
+		}); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
