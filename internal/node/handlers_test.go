@@ -1,8 +1,10 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 
@@ -11,9 +13,11 @@ import (
 
 	"kstorage/features"
 	"kstorage/internal/controller"
+	"kstorage/internal/disk"
 	"kstorage/internal/metadata"
 	"kstorage/internal/raft"
 	"kstorage/internal/record"
+	"kstorage/internal/wire"
 )
 
 // loaded returns a metadata loop, run by the test, whose image has the records.
@@ -72,6 +76,36 @@ func registered(id int64) record.Record {
 	e.SetText("Host", "localhost")
 	e.SetInt("Port", 9090+id)
 	return r
+}
+
+// TestFetchedSnapshot: the piece of a snapshot that is asked for goes over the wire.
+func TestFetchedSnapshot(t *testing.T) {
+	l := newLab(t)
+	n := l.start(labConfig(1, 1), disk.OS, t.TempDir())
+	t.Cleanup(func() { kill(n) })
+	l.leader(n)
+	n.append(1)
+	n.snapshot()
+	id := n.status().Snapshots[0]
+	want, err := os.ReadFile(n.log.SnapshotPath(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &controllerHandler{quorum: n.q, views: newViews(view{clusterID: "lab"})}
+	const from = 5
+	p := kmsg.NewFetchSnapshotRequestTopicPartition()
+	p.CurrentLeaderEpoch, p.Position = int32(n.status().Epoch), from
+	p.SnapshotID.EndOffset, p.SnapshotID.Epoch = int64(id.EndOffset), int32(id.Epoch)
+	q := kmsg.NewPtrFetchSnapshotRequest()
+	q.ReplicaID, q.MaxBytes = 2, int32(len(want))
+	q.Topics = []kmsg.FetchSnapshotRequestTopic{{Topic: "__cluster_metadata", Partitions: []kmsg.FetchSnapshotRequestTopicPartition{p}}}
+	r := h.Handle(t.Context(), &wire.Request{Listener: "CONTROLLER", Body: q}).(*kmsg.FetchSnapshotResponse)
+	if r.ErrorCode != 0 || len(r.Topics) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	if got := r.Topics[0].Partitions[0]; got.ErrorCode != 0 || got.Size != int64(len(want)) || !bytes.Equal(got.Bytes, want[from:]) {
+		t.Errorf("%+v", got)
+	}
 }
 
 // TestDescribedController: who asks a controller learns a controller that may know more, also while there is no leader.
