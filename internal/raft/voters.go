@@ -3,7 +3,6 @@ package raft
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -53,7 +52,7 @@ func endpoint(endpoints []Endpoint, listener string) (Endpoint, bool) {
 // recordable tells that a voters record can have these endpoints: a text that is too long cannot be encoded, and an append
 // that fails stops the node.
 func recordable(endpoints []Endpoint) bool {
-	return !slices.ContainsFunc(endpoints, func(e Endpoint) bool { return max(len(e.Listener), len(e.Host)) > math.MaxInt16 })
+	return !slices.ContainsFunc(endpoints, func(e Endpoint) bool { return max(len(e.Listener), len(e.Host)) >= 1<<15 })
 }
 
 // upperCase gives listeners the names that Kafka writes into voters records.
