@@ -37,7 +37,8 @@ func (s brokerState) String() string {
 // broker is the life of a broker as the active controller sees it (KIP-631): registration, then heartbeats, first
 // fenced until it has caught up, then unfenced; at the end it asks for leave.
 //
-// It has no topics and takes no replicas: from 4.3-IV0 on it reports all its directories as cordoned.
+// It has no topics and takes no replicas: from 4.3-IV0 on it reports all its directories as cordoned, below it warns. It
+// stops if the cluster counts on it for a replica all the same.
 type broker struct {
 	registration *kmsg.BrokerRegistrationRequest // without the cluster id
 	interval     time.Duration                   // broker.heartbeat.interval.ms
@@ -66,7 +67,12 @@ func (b *broker) run(ctx, work context.Context) error {
 	for {
 		state := brokerState(b.state.Load())
 		resp, err := b.heartbeat(asking, epoch, state)
-		switch {
+		switch v := b.views.get(); {
+		case v.replicas > 0 && state != brokerStopping && (state != brokerStarting || err == nil && resp.IsCaughtUp):
+			return &Error{
+				What: fmt.Sprintf("the cluster has replicas of %d partitions on broker %d, and a kstorage node has no topics", v.replicas, b.registration.BrokerID),
+				Fix:  "run Apache Kafka as this broker, or move its partitions to other brokers first (kafka-reassign-partitions)",
+			}
 		case state == brokerStopping && resp != nil && resp.ErrorCode == codeStaleBrokerEpoch:
 			return nil // it was unregistered
 		case err != nil:
@@ -80,6 +86,9 @@ func (b *broker) run(ctx, work context.Context) error {
 		case state == brokerRecovery && !resp.IsFenced:
 			b.enter(brokerRunning)
 			close(b.running)
+			if !v.version.SupportsCordonedDirectories() {
+				b.log.Warn("The cluster may give this broker partitions, of which it takes none: below metadata.version 4.3-IV0 it cannot say so", "metadata.version", v.version)
+			}
 			fenced = false
 			continue // reports the cordoned directories at once
 		case state == brokerStopping && resp.ShouldShutdown:
