@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kstorage/internal/raft"
@@ -40,9 +41,10 @@ func (s brokerState) String() string {
 // It has no topics and takes no replicas: from 4.3-IV0 on it reports all its directories as cordoned, below it warns. It
 // stops if the cluster counts on it for a replica all the same.
 type broker struct {
-	registration *kmsg.BrokerRegistrationRequest // without the cluster id
-	interval     time.Duration                   // broker.heartbeat.interval.ms
-	patience     time.Duration                   // initial.broker.registration.timeout.ms
+	registration *kmsg.BrokerRegistrationRequest // without the cluster id, and without log directories until it registers
+	logDirs      func() (online, offline []uuid.UUID)
+	interval     time.Duration // broker.heartbeat.interval.ms
+	patience     time.Duration // initial.broker.registration.timeout.ms
 	views        *views
 	channel      *controllerChannel
 	log          *slog.Logger
@@ -192,6 +194,11 @@ func next(v *view, pause <-chan time.Time) <-chan struct{} {
 }
 
 func (b *broker) ask(ctx context.Context, clusterID string) (epoch int64, err error) {
+	b.registration.LogDirs = nil
+	online, _ := b.logDirs() // now: one may have failed when the cluster id was stored
+	for _, id := range online {
+		b.registration.LogDirs = append(b.registration.LogDirs, id)
+	}
 	q := *b.registration
 	q.ClusterID = clusterID
 	ctx, cancel := context.WithTimeout(ctx, channelTimeout)

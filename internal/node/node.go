@@ -150,7 +150,7 @@ func (n *node) open() (err error) {
 	}
 	if s.IsBroker {
 		n.broker = &broker{
-			registration: n.brokerRequest(incarnation), interval: s.HeartbeatInterval, patience: s.RegistrationTimeout,
+			registration: n.brokerRequest(incarnation), logDirs: n.storage.LogDirIDs, interval: s.HeartbeatInterval, patience: s.RegistrationTimeout,
 			views: n.views, channel: channel(), log: n.Log,
 			running: make(chan struct{}),
 		}
