@@ -91,7 +91,23 @@ func (m *mixed) next(t *testing.T, what string, before quorumState) string {
 	return to.name
 }
 
-// TestMixedQuorum holds elections between kstorage and Kafka controllers, each kind in the majority once.
+// swap stops a node and lets the other kind go on with its files.
+func (m *mixed) swap(t *testing.T, id int) {
+	t.Helper()
+	i := id - 1
+	stopServers(t, m.servers[i])
+	if m.engines[i].name == ofKafka.name {
+		m.engines[i] = ofKstorage
+	} else {
+		m.engines[i] = ofKafka
+	}
+	m.servers[i] = m.engines[i].start(t, m.nodes[i])
+	m.servers[i].wait(t, started)
+	waitFollowing(t, m.nodes, append(m.nodes, m.broker.node)...)
+}
+
+// TestMixedQuorum holds elections between kstorage and Kafka controllers, each kind in the majority once, and then
+// lets each node become one of the other kind.
 func TestMixedQuorum(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -112,6 +128,9 @@ func TestMixedQuorum(t *testing.T) {
 			}
 			m.stopLeader(t) // the other kind takes over
 			m.stopLeader(t)
+			for _, n := range m.nodes {
+				m.swap(t, n.id)
+			}
 			direct := cluster{level: "4.4-IV2", admin: controllerAdmin(m.nodes...)}
 			direct.checkQuorum(t, []int{1, 2, 3}, []int{4})
 			direct.checkFeatures(t, "1")
