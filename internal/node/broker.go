@@ -177,12 +177,26 @@ func (b *broker) register(ctx context.Context) (epoch int64, registered bool, er
 			return 0, false, &Error{
 				What:  fmt.Sprintf("broker %d could not register within %v: %v", b.registration.BrokerID, b.patience, failure),
 				Where: "initial.broker.registration.timeout.ms",
-				Fix:   "see what the active controller logged about it",
+				Fix:   wayOut(failure),
 			}
 		case <-pause:
 		case <-next(v, pause):
 		}
 	}
+}
+
+// wayOut is what a person can do about a registration that fails.
+func wayOut(failure error) string {
+	code, _ := errors.AsType[answerError](failure)
+	switch int16(code) {
+	case codeDuplicateBroker:
+		return "another node runs with this node.id: give each an id of its own, or stop the other one"
+	case codeInvalidRegistration:
+		return "a log directory has the directory.id of one of another broker: it is a copy, start without it"
+	case codeUnsupportedVersion:
+		return "the cluster has finalized features that this release does not support (kfeatures describe): run the release that the other nodes run"
+	}
+	return "see to the active controller, and to the network between"
 }
 
 // next is v's channel where there is no pause to keep.

@@ -143,7 +143,7 @@ func TestWaitNamesRefusal(t *testing.T) {
 	refused := make(chan struct{}, 1)
 	v := viewOf(t, func(_ context.Context, q kmsg.Request) kmsg.Response {
 		r := q.ResponseKind().(*kmsg.BrokerRegistrationResponse)
-		r.ErrorCode = 101
+		r.ErrorCode = codeDuplicateBroker
 		select {
 		case refused <- struct{}{}:
 		default:
@@ -162,13 +162,29 @@ func TestWaitNamesRefusal(t *testing.T) {
 	}
 }
 
+// TestBrokerIsRefused: why and what to do stands in the reason to stop.
+func TestBrokerIsRefused(t *testing.T) {
+	for code, fix := range map[int16]string{codeDuplicateBroker: "node.id", codeInvalidRegistration: "directory.id", codeUnsupportedVersion: "kfeatures describe"} {
+		v := viewOf(t, func(_ context.Context, q kmsg.Request) kmsg.Response {
+			r := q.ResponseKind().(*kmsg.BrokerRegistrationResponse)
+			r.ErrorCode = code
+			return r
+		})
+		_, _, done := startBroker(t, v, func(b *broker) { b.patience = time.Millisecond })
+		e, ok := errors.AsType[*Error](soon(t, done, "the end"))
+		if !ok || !strings.Contains(e.What, wire.ErrorName(code)) || !strings.Contains(e.Fix, fix) {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
 // TestBrokerRegistersDirectoriesInUse: not those that were when the node started.
 func TestBrokerRegistersDirectoriesInUse(t *testing.T) {
 	online := []uuid.UUID{dirID(dirA), dirID(dirB)}
 	registered := make(chan [][16]byte, 1)
 	v := viewOf(t, func(ctx context.Context, q kmsg.Request) kmsg.Response {
 		r := q.ResponseKind().(*kmsg.BrokerRegistrationResponse)
-		r.ErrorCode = 101
+		r.ErrorCode = codeDuplicateBroker
 		select {
 		case registered <- q.(*kmsg.BrokerRegistrationRequest).LogDirs:
 		case <-ctx.Done():
