@@ -84,4 +84,3 @@ func (s *session) explainStart(err error) error {
 	}
 	return err
 }
-
