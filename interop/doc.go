@@ -1,5 +1,5 @@
-// Package interop tests kstorage against real Apache Kafka: Kafka's tools and servers read what kstorage wrote, and
-// kstorage reads what they wrote.
+// Package interop tests kstorage and kfeatures against real Apache Kafka: Kafka's tools and servers read what kstorage
+// wrote, and kstorage reads what they wrote; kfeatures and kafka-features ask clusters of both for the same.
 //
 //	make interop        go test -tags interop -count=1 -timeout 30m ./interop/...
 //
@@ -13,6 +13,7 @@
 //	INTEROP_KAFKA     the version of Kafka; without it that of pom.xml. The expectations are those of 4.4.0.
 //	INTEROP_CACHE     the folder for the jars; without it kstorage in the user's cache folder
 //	INTEROP_KSTORAGE  a kstorage to test; without it the tests build cmd/kstorage
+//	INTEROP_KFEATURES the same for kfeatures
 //
 // One JVM (java/InteropHost.java) runs all of Kafka's tools; each server is a JVM of its own, a process group that
 // ends with its test, and ends too when the test process disappears. Nothing sleeps: a test waits for a line in a
