@@ -184,7 +184,6 @@ func TestSettingsWarnings(t *testing.T) {
 		{"settings without effect, in one line", combined + "num.io.threads=3\nzoo=1\nauto.create.topics.enable=false\nsasl.enabled.mechanisms=PLAIN\nssl.client.auth=none\n",
 			[]string{"has settings without effect here: auto.create.topics.enable, num.io.threads, sasl.enabled.mechanisms, zoo"}},
 		{"a provider of values has its effect", combined + "config.providers=env\nconfig.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider\n", nil},
-		{"a heartbeat that comes late", combined + "broker.heartbeat.interval.ms=5000\n", []string{"broker.heartbeat.interval.ms is 5000 ("}},
 	}
 	for _, test := range tests {
 		t.Run(test.reason, func(t *testing.T) {
