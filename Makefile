@@ -51,7 +51,7 @@ cover: ## Show how much of each package the tests reach.
 	$(GO) test -tags $(TAGS) -coverpkg ./... -coverprofile coverage.out ./...
 	$(GO) tool cover -func coverage.out | tail -1
 
-bench: ## Run the benchmarks, then kstorage beside Apache Kafka; needs Java 17 or newer and Maven.
+bench: ## Run the benchmarks, then kstorage and kfeatures beside Apache Kafka; needs Java 17 or newer and Maven.
 	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchmem ./...
 	$(GO) run -tags $(TAGS),bench ./bench
 
