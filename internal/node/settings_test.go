@@ -131,10 +131,9 @@ metadata.log.dir=/meta
 	want := settings{
 		File: s.File, NodeID: 1, NodeIDFrom: "node.id (" + s.File + " line 2)", IsBroker: true, IsController: true,
 		LogDirs: []string{"/d1", "/d2"}, MetadataDir: "/meta",
-		Listeners:           []listen{{"PLAINTEXT", "", 9092, false}, {"CONTROLLER", "0.0.0.0", 9093, true}},
-		Advertised:          []raft.Endpoint{{Listener: "PLAINTEXT", Host: "kafka.example.com", Port: 9092}},
-		InterBrokerListener: "PLAINTEXT",
-		Rack:                &rack,
+		Listeners:  []listen{{"PLAINTEXT", "", 9092, false}, {"CONTROLLER", "0.0.0.0", 9093, true}},
+		Advertised: []raft.Endpoint{{Listener: "PLAINTEXT", Host: "kafka.example.com", Port: 9092}},
+		Rack:       &rack,
 		Raft: raft.Config{
 			NodeID: 1, CanBeVoter: true, DefaultListener: "CONTROLLER", MaxKRaftVersion: 1,
 			Listeners: []raft.Endpoint{c1}, // as the voters have it, since it binds all interfaces
