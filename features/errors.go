@@ -41,11 +41,14 @@ func (*AmbiguousVersionError) Error() string {
 }
 
 // UnsupportedFeatureError says that there is no feature of that name.
-type UnsupportedFeatureError struct{ Name string }
+type UnsupportedFeatureError struct {
+	Name   string
+	Server *Release // that does not have it; nil: nor does the registry
+}
 
 // Error is Kafka's sentence.
 func (e *UnsupportedFeatureError) Error() string {
-	return "Unsupported feature: " + e.Name + ". Supported features are: " + supportedNames()
+	return "Unsupported feature: " + e.Name + ". Supported features are: " + e.Server.supportedNames()
 }
 
 // UnknownLevelError says that a feature, or metadata.version, has no such level.

@@ -13,13 +13,12 @@
 //
 // The levels are those of Apache Kafka 4.4.0 and one of our own: 4.5-IV1, the first that supports ClusterIdRecord
 // (KIP-1262). Left out are Kafka's features that exist for its own tests, and unstable levels of features other than
-// metadata.version, of which there are none.
+// metadata.version, of which there are none. A Release says which of them servers of an older Kafka know.
 package features
 
 import (
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Names of features that stand apart from the others.
@@ -118,20 +117,10 @@ func Requirements(l Level) ([]Level, error) {
 	}
 	f, ok := Lookup(l.Name)
 	if !ok {
-		return nil, &UnsupportedFeatureError{l.Name}
+		return nil, &UnsupportedFeatureError{Name: l.Name}
 	}
 	if l.Level < 0 || l.Level > f.LatestLevel() {
 		return nil, &UnknownLevelError{l}
 	}
 	return slices.Clone(f.levels[l.Level].requires), nil
-}
-
-// supportedNames lists the names of the registry alphabetically.
-func supportedNames() string {
-	names := make([]string, 0, len(registry))
-	for _, f := range registry {
-		names = append(names, f.name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
 }

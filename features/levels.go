@@ -53,6 +53,7 @@ type Choice struct {
 	Features     []Level         // from --feature; the last one for a feature counts
 	StaticVoters bool            // controller.quorum.voters is set
 	Unstable     bool            // unstable.feature.versions.enable
+	Server       *Release        // the release of the server that has to know the levels; nil: any
 }
 
 // Resolved are the levels that a Choice comes to.
@@ -65,7 +66,8 @@ type Resolved struct {
 // Resolve completes c with the default levels and checks it: names and levels exist, requirements hold, kraft.version
 // goes with the kind of quorum. Errors are collected in the order in which Kafka finds them: *AmbiguousVersionError or,
 // for metadata.version, *UnknownLevelError or *UnstableVersionError; *UnsupportedFeatureError by name;
-// *KRaftVersionError; *UnknownLevelError and *RequirementError by name.
+// *KRaftVersionError; *UnknownLevelError and *RequirementError by name; *NewerThanReleaseError and *UnsupportedFeatureError
+// for what the server does not know.
 func Resolve(c Choice) (Resolved, error) {
 	given := make(map[string]int16, len(c.Features))
 	for _, l := range c.Features {
@@ -78,7 +80,7 @@ func Resolve(c Choice) (Resolved, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, ok := Lookup(name); !ok && name != MetadataVersionName {
-			errs = append(errs, &UnsupportedFeatureError{name})
+			errs = append(errs, &UnsupportedFeatureError{name, c.Server})
 		}
 	}
 
@@ -101,6 +103,9 @@ func Resolve(c Choice) (Resolved, error) {
 		l, ok := given[f.name]
 		if !ok {
 			l = f.DefaultLevel(v)
+			if c.Server != nil {
+				l = min(l, c.Server.features[f.name].level(c.Unstable))
+			}
 		}
 		final[f.name] = l
 	}
@@ -119,6 +124,9 @@ func Resolve(c Choice) (Resolved, error) {
 		if l.Level > 0 {
 			resolved.Records = append(resolved.Records, l)
 		}
+	}
+	if c.Server != nil && versionErr == nil {
+		errs = append(errs, c.Server.check(c.Unstable, given, final)...)
 	}
 	if len(errs) > 0 {
 		return Resolved{}, errors.Join(errs...)

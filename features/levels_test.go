@@ -240,8 +240,8 @@ func TestResolveCollectsErrors(t *testing.T) {
 	})
 	want := []error{
 		&AmbiguousVersionError{},
-		&UnsupportedFeatureError{"aaa"},
-		&UnsupportedFeatureError{"zzz"},
+		&UnsupportedFeatureError{Name: "aaa"},
+		&UnsupportedFeatureError{Name: "zzz"},
 		&KRaftVersionError{1, true},
 		&UnknownLevelError{Level{"group.version", 9}},
 	}

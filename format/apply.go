@@ -17,10 +17,13 @@ const (
 	dirPerm        fs.FileMode = 0o777 // less the umask
 	propertiesPerm fs.FileMode = 0o666
 	checkpointPerm fs.FileMode = 0o400 // as Kafka freezes a snapshot
+
+	bootstrapTemp = checkpoint.BootstrapName + ".tmp" // as Kafka calls it
 )
 
 // Apply formats the directories of the plan, once. Where it fails, nothing that was formatted has changed, and the
-// same command with --ignore-formatted goes on. removed are the bootstrap.checkpoint files that are gone, also then.
+// same command with --ignore-formatted goes on. removed are the files of earlier runs that are gone, also then: each bootstrap.checkpoint,
+// or for a server that reads those a zero checkpoint.
 // Errors: *DirError, *Refusal of the rule ReplacedMeanwhile, those of Options.Random.
 func (p *Plan) Apply() (removed []string, err error) {
 	if p.applied {
@@ -53,16 +56,20 @@ func (p *Plan) Apply() (removed []string, err error) {
 		return nil, err
 	}
 	if p.checkpointDir != "" {
-		if err := p.writeCheckpoint(credentials); err != nil {
-			return nil, err
-		}
+		err = p.writeCheckpoint(credentials)
+	} else if p.bootstrap {
+		removed, err = p.removeCheckpoint()
 	}
-	return p.writeProperties()
+	if err != nil {
+		return removed, err
+	}
+	replaced, err := p.writeProperties(credentials)
+	return append(removed, replaced...), err
 }
 
 func (p *Plan) derive() ([]scram.Credential, error) {
-	if p.checkpointDir == "" {
-		return nil, nil
+	if len(p.Features) == 0 {
+		return nil, nil // no bootstrap metadata is written
 	}
 	var out []scram.Credential
 	for _, arg := range p.scram {
@@ -195,8 +202,43 @@ func (p *Plan) writeCheckpoint(credentials []scram.Credential) error {
 	return nil
 }
 
+// removeCheckpoint removes the zero checkpoint that a run for another server or other voters has left. Unlike Kafka: the node would
+// begin with what that says.
+func (p *Plan) removeCheckpoint() (removed []string, err error) {
+	dir := p.options.MetadataLogDir
+	if !slices.ContainsFunc(p.Format, func(d Directory) bool { return d.Path == dir }) {
+		return nil, nil
+	}
+	folder := disk.Join(dir, checkpoint.MetadataDir)
+	name := disk.Join(folder, zeroCheckpoint)
+	if _, err := p.disk.Stat(name); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err := p.disk.Remove(name); err != nil {
+		return nil, &DirError{Dir: dir, Op: "remove", Path: name, Err: err}
+	}
+	if err := p.disk.SyncDir(folder); err != nil {
+		return []string{name}, &DirError{Dir: dir, Op: "remove", Path: name, Err: err}
+	}
+	return []string{name}, nil
+}
+
+// encodeCheckpoint writes what the zero checkpoint says.
 func (p *Plan) encodeCheckpoint(w io.Writer, credentials []scram.Credential) error {
 	now := p.options.Now().UnixMilli()
+	h := checkpoint.Header{AppendTime: now, LastContainedLogTime: now, KRaftVersion: p.KRaftVersion, Voters: p.Voters}
+	if p.bootstrap {
+		return encode(w, h, nil)
+	}
+	return encode(w, h, p.bootstrapRecords(credentials))
+}
+
+// encodeBootstrap writes what a bootstrap.checkpoint says.
+func (p *Plan) encodeBootstrap(w io.Writer, credentials []scram.Credential) error {
+	return encode(w, checkpoint.Header{AppendTime: p.options.Now().UnixMilli()}, p.bootstrapRecords(credentials))
+}
+
+func (p *Plan) bootstrapRecords(credentials []scram.Credential) [][]byte {
 	var records [][]byte
 	for _, f := range p.Features {
 		records = append(records, checkpoint.FeatureLevel(f.Name, f.Level))
@@ -207,9 +249,11 @@ func (p *Plan) encodeCheckpoint(w io.Writer, credentials []scram.Credential) err
 	for _, c := range credentials {
 		records = append(records, checkpoint.ScramCredential(c.Name, checkpoint.ScramMechanism(c.Mechanism), c.Salt(), c.StoredKey(), c.ServerKey(), c.Iterations))
 	}
-	cw, err := checkpoint.NewWriter(w, checkpoint.Header{
-		AppendTime: now, LastContainedLogTime: now, KRaftVersion: p.KRaftVersion, Voters: p.Voters,
-	})
+	return records
+}
+
+func encode(w io.Writer, h checkpoint.Header, records [][]byte) error {
+	cw, err := checkpoint.NewWriter(w, h)
 	if err != nil {
 		return err
 	}
@@ -219,16 +263,17 @@ func (p *Plan) encodeCheckpoint(w io.Writer, credentials []scram.Credential) err
 	return cw.Close()
 }
 
-// writeProperties writes all meta.properties under their temporary names, and then gives them their names, that of the
-// metadata directory first.
+// writeProperties writes all meta.properties and each bootstrap.checkpoint under their temporary names, and then gives them
+// their names, those in the metadata directory first.
 //
 //  1. Suppose a data directory came first and the machine stopped behind it.
 //  2. The next run would find a node that is formatted, but without its metadata directory,
 //  3. which is what a lost disk looks like: with --standalone it would have to refuse.
 //
 // A bootstrap.checkpoint goes right before: a directory that is formatted must not have two bootstraps (KIP-1170), and one
-// that is not yet formatted when the run stops has lost nothing, for the next run has the same to write.
-func (p *Plan) writeProperties() (removed []string, err error) {
+// that is not yet formatted when the run stops has lost nothing, for the next run has the same to write. A new one comes right
+// before for the same reasons: a directory that is formatted has its bootstrap.
+func (p *Plan) writeProperties(credentials []scram.Credential) (removed []string, err error) {
 	dirs := slices.Clone(p.Format)
 	if i := slices.IndexFunc(dirs, func(d Directory) bool { return d.Path == p.options.MetadataLogDir }); i > 0 {
 		metadata := dirs[i]
@@ -238,11 +283,22 @@ func (p *Plan) writeProperties() (removed []string, err error) {
 	fail := func(d Directory, op, name string, err error) ([]string, error) {
 		for _, d := range dirs {
 			p.disk.Remove(disk.Join(d.Path, metaprops.TempName))
+			if d.WritesBootstrap {
+				p.disk.Remove(disk.Join(d.Path, bootstrapTemp))
+			}
 		}
 		return removed, &DirError{Dir: d.Path, Op: op, Path: disk.Join(d.Path, name), Err: err, Done: done}
 	}
 	date := p.options.Now()
 	for _, d := range dirs {
+		if d.WritesBootstrap {
+			err := disk.Temp(p.disk, disk.Join(d.Path, bootstrapTemp), propertiesPerm, func(w io.Writer) error {
+				return p.encodeBootstrap(w, credentials)
+			})
+			if err != nil {
+				return fail(d, "write", bootstrapTemp, err)
+			}
+		}
 		properties := metaprops.Properties{Version: metaprops.V1, NodeID: p.NodeID, ClusterID: p.ClusterID, DirectoryID: d.DirectoryID}
 		if p.ClusterID == "" {
 			properties.Version = metaprops.V2
@@ -261,6 +317,11 @@ func (p *Plan) writeProperties() (removed []string, err error) {
 				return fail(d, "remove", checkpoint.BootstrapName, err)
 			}
 			removed = append(removed, disk.Join(d.Path, checkpoint.BootstrapName))
+		}
+		if d.WritesBootstrap {
+			if err := disk.Replace(p.disk, disk.Join(d.Path, bootstrapTemp), disk.Join(d.Path, checkpoint.BootstrapName)); err != nil {
+				return fail(d, "write", checkpoint.BootstrapName, err)
+			}
 		}
 		if err := disk.Replace(p.disk, disk.Join(d.Path, metaprops.TempName), disk.Join(d.Path, metaprops.FileName)); err != nil {
 			return fail(d, "write", metaprops.FileName, err)

@@ -41,16 +41,27 @@ func (p *planner) chooseDirectories() error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	p.bootstrap = p.options.Server != nil && !p.options.Server.ReadsZeroCheckpoint()
 	for _, d := range empty {
-		p.Format = append(p.Format, Directory{Path: d.Path, Kind: p.kind(d.Path), RemovesOldBootstrap: d.bootstrap})
-		if p.options.Controller && d.Path == p.options.MetadataLogDir {
+		p.Format = append(p.Format, Directory{Path: d.Path, Kind: p.kind(d.Path),
+			RemovesOldBootstrap: d.bootstrap && !p.bootstrap, WritesBootstrap: p.bootstrap})
+		if d.Path == p.options.MetadataLogDir && p.getsZeroCheckpoint() {
 			p.checkpointDir = d.Path
 		}
 	}
-	if p.checkpointDir == "" {
+	if p.checkpointDir == "" && !(p.bootstrap && len(p.Format) > 0) {
 		p.Features, p.Users = nil, nil
 	}
 	return nil
+}
+
+// getsZeroCheckpoint reports whether the metadata directory, when it is formatted, gets a zero checkpoint.
+func (p *planner) getsZeroCheckpoint() bool {
+	if p.bootstrap {
+		// As those releases do it, on a broker too.
+		return p.options.Standalone || p.options.InitialControllers != nil
+	}
+	return p.options.Controller
 }
 
 // refuseUnusable says when directories that cannot be used stop the run. Unlike Kafka: on a first format all

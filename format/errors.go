@@ -23,21 +23,22 @@ type Rule int
 
 // The rules. Those from EmptyClusterID on are Unlike Kafka, whose tool goes on.
 const (
-	StaticQuorum       Rule = iota + 1 // first voters are given, but the quorum is one of static voters
-	StandaloneBroker                   // only a controller can be the only one
-	NoFirstVoters                      // a controller of a dynamic quorum must be told what it begins with
-	ScramUnsupported                   // the metadata.version has no records for users
-	BadCredential                      // an argument of --add-scram has another form
-	ClusterIDRequired                  // none is known, and the metadata.version has no record for one
-	EmptyClusterID                     // the one given, or one in a file, is empty
-	BadClusterID                       // it begins or ends with a blank or a control character, or is not UTF-8
-	ClusterIDNotStored                 // the controller was formatted without one: it gets its id from the quorum
-	EmptyProperties                    // a meta.properties says nothing
-	OneDirectory                       // two paths lead to one directory
-	LostProperties                     // a directory has a metadata log but no meta.properties
-	LostMetadata                       // a node that others know would begin an empty cluster
-	DirectoryIDTaken                   // another directory of the node has the id of the voter
-	ReplacedMeanwhile                  // a directory has been formatted since the plan was made
+	StaticQuorum         Rule = iota + 1 // first voters are given, but the quorum is one of static voters
+	StandaloneBroker                     // only a controller can be the only one
+	NoFirstVoters                        // a controller of a dynamic quorum must be told what it begins with
+	ScramUnsupported                     // the metadata.version has no records for users
+	BadCredential                        // an argument of --add-scram has another form
+	ClusterIDRequired                    // none is known, and the metadata.version has no record for one
+	EmptyClusterID                       // the one given, or one in a file, is empty
+	BadClusterID                         // it begins or ends with a blank or a control character, or is not UTF-8
+	ClusterIDNotStored                   // the controller was formatted without one: it gets its id from the quorum
+	EmptyProperties                      // a meta.properties says nothing
+	OneDirectory                         // two paths lead to one directory
+	LostProperties                       // a directory has a metadata log but no meta.properties
+	LostMetadata                         // a node that others know would begin an empty cluster
+	DirectoryIDTaken                     // another directory of the node has the id of the voter
+	ReplacedMeanwhile                    // a directory has been formatted since the plan was made
+	ServerNeedsClusterID                 // none is known, and servers of the release do not start without one
 )
 
 // Refusal says that a Rule forbids to format.

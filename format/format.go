@@ -9,6 +9,14 @@
 //	                     controllers only; the voters of a dynamic quorum (KIP-853), then the
 //	                     bootstrap metadata: levels of features, ClusterIdRecord, users (KIP-1170)
 //
+// Servers before Kafka 4.4 find the bootstrap metadata elsewhere. For them (Options.Server) the files are those that
+// the tool of their release writes, and a cluster id is required:
+//
+//	L/meta.properties       each; version 1
+//	L/bootstrap.checkpoint  each, on brokers too; the bootstrap metadata
+//	M/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint
+//	                        the voters and nothing else; only where they are given
+//
 // # The cluster id
 //
 // A cluster id is what the node's other directories say, or what is given; both must agree. Where
@@ -20,7 +28,7 @@
 //
 // Apply writes in this order, and each step is durable before the next: the directories, the zero checkpoint,
 // all meta.properties under a temporary name; then, directory by directory and that of the metadata first, an old
-// bootstrap.checkpoint goes and meta.properties gets its name. So wherever it stops, a directory without
+// bootstrap.checkpoint goes, or the new one gets its name, and meta.properties gets its name. So wherever it stops, a directory without
 // meta.properties is one that the next run formats, and the metadata directory is never the one that is
 // missing. What an earlier run may have left in memory only, the next one makes durable first. Nothing that was
 // formatted before is touched, also not by another process that formats at the same time.
@@ -66,6 +74,7 @@ type Options struct {
 	Release  features.MetadataVersion // [--release-version], 0: not given
 	Features []features.Level         // [--feature]
 	Unstable bool                     // [unstable.feature.versions.enable]
+	Server   *features.Release        // [--kafka-version]: that of the server that will run here; nil: 4.4 or newer
 	Scram    []ScramArgument          // [--add-scram]
 
 	Random        io.Reader        // nil: crypto/rand

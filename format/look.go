@@ -62,7 +62,7 @@ func (d *directory) look(fsys disk.FS, isMetadata bool) *DirError {
 			if err := d.lookAtMetadata(fsys); err != nil {
 				return err
 			}
-		case name != checkpoint.BootstrapName && name != metaprops.TempName || d.State != metaprops.Empty:
+		case name != checkpoint.BootstrapName && name != bootstrapTemp && name != metaprops.TempName || d.State != metaprops.Empty:
 		case entry.IsDir():
 			return d.fail("replace", disk.Join(d.Path, name), syscall.EISDIR)
 		case name == checkpoint.BootstrapName:

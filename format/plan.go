@@ -30,7 +30,8 @@ type Plan struct {
 	DefaultVersion  bool // nobody chose MetadataVersion
 	KRaftVersion    int16
 
-	// What the zero checkpoint gets, all empty where none is written.
+	// What the zero checkpoint gets, all empty where none is written. For a server before 4.4 it gets the
+	// voters only, and the rest is in the bootstrap.checkpoint of each directory.
 	Features []features.Level // in the order of the records
 	Users    []User           // in the given order
 	Voters   []checkpoint.Voter
@@ -42,6 +43,7 @@ type Plan struct {
 	Warnings []string
 
 	checkpointDir string // the directory that gets the zero checkpoint, "" for none
+	bootstrap     bool   // the bootstrap metadata goes into bootstrap.checkpoint, not into the zero checkpoint
 	scram         []scram.Argument
 	options       Options
 	disk          disk.FS
@@ -54,6 +56,7 @@ type Directory struct {
 	Kind                Kind
 	DirectoryID         uuid.UUID
 	RemovesOldBootstrap bool // it has a bootstrap.checkpoint, which goes
+	WritesBootstrap     bool // it gets a bootstrap.checkpoint, as servers before 4.4 read it
 }
 
 // User is a user whose credentials a plan writes.
@@ -193,12 +196,17 @@ func (p *planner) waitsForClusterID() bool {
 // resolveLevels completes the levels of the features. The cluster id decides about the default.
 func (p *planner) resolveLevels() error {
 	o := &p.options
+	defaultVersion := features.DefaultVersion(p.ClusterID != "", o.Unstable)
+	if o.Server != nil {
+		defaultVersion = o.Server.DefaultVersion(o.Unstable)
+	}
 	resolved, err := features.Resolve(features.Choice{
 		Release:      o.Release,
-		Default:      features.DefaultVersion(p.ClusterID != "", o.Unstable),
+		Default:      defaultVersion,
 		Features:     o.Features,
 		StaticVoters: o.StaticVoters,
 		Unstable:     o.Unstable,
+		Server:       o.Server,
 	})
 	if err != nil {
 		return err
@@ -272,6 +280,9 @@ func (p *planner) requireClusterID() error {
 	}
 	if p.MetadataVersion.SupportsClusterID() {
 		return nil
+	}
+	if s := p.options.Server; s != nil {
+		return &Refusal{Rule: ServerNeedsClusterID, Reason: fmt.Sprintf("servers of Kafka %v need a cluster id, and none is known", s)}
 	}
 	return &Refusal{Rule: ClusterIDRequired, Reason: fmt.Sprintf("metadata.version %s needs a cluster id, and none is known", p.MetadataVersion)}
 }

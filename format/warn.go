@@ -2,6 +2,7 @@ package format
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"kstorage/internal/disk"
@@ -20,8 +21,8 @@ func (p *planner) warn() {
 	p.warnDirectories()
 	p.warnVoters()
 	p.warnWithoutEffect()
-	if p.checkpointDir != "" && !p.MetadataVersion.SupportsZeroCheckpoint() {
-		p.warning("these files need a server of Kafka 4.4 or newer, although metadata.version %s is older: servers before 4.4 do not read the metadata in the zero checkpoint", p.MetadataVersion)
+	if p.checkpointDir != "" && p.options.Server == nil && !p.MetadataVersion.SupportsZeroCheckpoint() {
+		p.warning("these files need a server of Kafka 4.4 or newer, although metadata.version %s is older: servers before 4.4 do not read the metadata in the zero checkpoint; for one of them format with --kafka-version", p.MetadataVersion)
 	}
 }
 
@@ -41,10 +42,16 @@ func (p *planner) warnDirectories() {
 		}
 	}
 	p.Warnings = append(p.Warnings, hazards(p.disk, p.options.LogDirs)...)
-	if p.checkpointDir != "" && len(p.Formatted) > 0 {
+	if p.losesMetadataLog() {
 		p.warning("node %d comes back without its metadata log: %s is empty, but %s is formatted. If it was a voter and a majority of voters loses its log so, what they committed is lost; format one such node at a time and wait until it has caught up",
-			p.NodeID, p.checkpointDir, strings.Join(p.Formatted, ", "))
+			p.NodeID, p.options.MetadataLogDir, strings.Join(p.Formatted, ", "))
 	}
+}
+
+// losesMetadataLog reports whether the node was formatted before, but its metadata directory is formatted only now.
+func (p *planner) losesMetadataLog() bool {
+	return p.options.Controller && len(p.Formatted) > 0 &&
+		slices.ContainsFunc(p.Format, func(d Directory) bool { return d.Path == p.options.MetadataLogDir })
 }
 
 // Hazards are the things in the log directories of a node with which a Kafka broker refuses to
@@ -83,7 +90,7 @@ func (p *planner) warnWithoutEffect() {
 		return
 	}
 	var unused []string
-	if len(o.Scram) > 0 && p.checkpointDir == "" {
+	if len(o.Scram) > 0 && p.Features == nil {
 		unused = append(unused, "--add-scram (kafka-configs --alter --add-config adds users to a running cluster)")
 	}
 	for _, d := range p.ensemble.In(metaprops.Formatted) {

@@ -41,6 +41,8 @@ var rules = map[format.Rule]advice{
 		"is the disk mounted? If it is lost: --no-initial-controllers joins the quorum that the other controllers still have, or restore it from a copy"},
 	format.DirectoryIDTaken:  {false, []string{"initial-controllers"}, "each log directory has an id of its own: random-uuid makes one"},
 	format.ReplacedMeanwhile: {false, nil, "look with info at what is there"},
+	format.ServerNeedsClusterID: {false, []string{"kafka-version"},
+		"pass --cluster-id with the id of the cluster (random-uuid makes one for a new cluster)"},
 }
 
 // explain turns the errors of the packages into what a person reads.
@@ -103,8 +105,17 @@ func (s *session) explain(err error) error {
 		p.Verbatim, p.Where = true, s.given("release-version")
 	case *features.AmbiguousVersionError:
 		p.Verbatim, p.Where = true, s.given("release-version", "feature")
-	case *features.UnsupportedFeatureError, *features.KRaftVersionError:
+	case *features.UnsupportedFeatureError:
 		p.Verbatim, p.Where = true, s.given("feature")
+		if e.Server != nil {
+			p.Where = s.given("feature", "kafka-version")
+		}
+	case *features.KRaftVersionError:
+		p.Verbatim, p.Where = true, s.given("feature")
+	case *features.UnknownReleaseError:
+		p.Where, p.Fix = s.given("kafka-version"), "an older server is formatted by the tool of its own release; for a newer one leave the option out"
+	case *features.NewerThanReleaseError:
+		p.Where, p.Fix = s.given("release-version", "feature", "kafka-version"), "choose an older level; kfeatures upgrade raises it when all servers are newer"
 	case *features.SyntaxError, *features.UnknownLevelError, *features.UnstableVersionError, *features.RequirementError:
 		p.Where = s.given("feature")
 	}

@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	urfave "github.com/urfave/cli/v2"
 
+	"kstorage/checkpoint"
 	"kstorage/features"
 	"kstorage/format"
 	"kstorage/internal/cli"
@@ -30,6 +32,7 @@ func (s *session) formatCommand() *urfave.Command {
 			&urfave.BoolFlag{Name: "standalone", Aliases: []string{"s"}, Usage: "The node is the only controller of a new cluster."},
 			&urfave.BoolFlag{Name: "no-initial-controllers", Aliases: []string{"N"}, Usage: "The controller joins a cluster that exists."},
 			&urfave.StringFlag{Name: "initial-controllers", Aliases: []string{"I"}, Usage: "The controllers of a new cluster, a `LIST` of id@host:port:directory-id with commas between. All of them are formatted with the same list."},
+			&urfave.StringFlag{Name: "kafka-version", Category: own, Usage: "The `VERSION` of the server that will run here, such as 4.0.1, from 3.9 on: its release's files are written, its levels are the choice. If not given: a server of 4.4 or newer."},
 			&urfave.BoolFlag{Name: "dry-run", Category: own, Usage: "Check everything and print what would be done, but write nothing."},
 		},
 		Description: `Format all first controllers of a cluster alike: all with the same --cluster-id, or all
@@ -39,9 +42,15 @@ becomes the first leader decides, and all nodes learn the id from it. metadata.v
 cluster id the default is ` + features.LatestKafka.String() + `, which Kafka ` + features.LatestKafka.Release() + ` reads. Controllers need a server of Kafka 4.4 or
 newer whatever the metadata.version, because they find the metadata in the zero checkpoint.
 
+For an older server pass its version as --kafka-version. What is written then is what
+kafka-storage of that release writes: the metadata stands in a bootstrap.checkpoint in each
+log directory, and its newest level is the default. A cluster id is required, and what
+servers of that release do not know is refused.
+
 Example:
   kstorage format --config server.properties --standalone
-  kstorage format -c server.properties -t "$(kstorage random-uuid)" -s -r 4.4`,
+  kstorage format -c server.properties -t "$(kstorage random-uuid)" -s -r 4.4
+  kstorage format -c server.properties -t "$(kstorage random-uuid)" -s --kafka-version 4.0.1`,
 	}, (*session).format)
 }
 
@@ -65,16 +74,16 @@ func (s *session) format(ctx *urfave.Context) error {
 	if !dryRun {
 		removed, err := plan.Apply()
 		for _, path := range removed {
-			s.out.Note(fmt.Sprintf("Removed %s: the zero checkpoint takes its place.", path))
+			s.out.Note(fmt.Sprintf("Removed %s: %s.", path, whyRemoved(path)))
 		}
 		if err != nil {
 			return s.explain(err)
 		}
 	}
-	if n := notice(plan); n != "" {
+	if n := notice(plan, options.Server); n != "" {
 		s.out.Note(n)
 	}
-	err = s.out.Result(s.formatResult(plan, dryRun), formatText(plan, dryRun))
+	err = s.out.Result(s.formatResult(plan, options.Server, dryRun), formatText(plan, dryRun))
 	if err != nil && !dryRun && len(plan.Format) > 0 {
 		var paths []string
 		for _, d := range plan.Format {
@@ -119,6 +128,11 @@ func (s *session) formatOptions(ctx *urfave.Context) (format.Options, error) {
 	for _, arg := range ctx.StringSlice("add-scram") {
 		o.Scram = append(o.Scram, format.NewScramArgument(arg))
 	}
+	if ctx.IsSet("kafka-version") {
+		if o.Server, err = features.ParseRelease(ctx.String("kafka-version")); err != nil {
+			return o, s.explain(err)
+		}
+	}
 	release, levels := s.chosenVersion(ctx)
 	if release != nil {
 		if o.Release, err = features.ParseVersion(*release, o.Unstable); err != nil {
@@ -153,13 +167,23 @@ func (s *session) chosenVersion(ctx *urfave.Context) (release *string, levels []
 	return release, levels
 }
 
+// whyRemoved says what became of a file that format has removed.
+func whyRemoved(path string) string {
+	if filepath.Base(path) == checkpoint.BootstrapName {
+		return "the zero checkpoint takes its place"
+	}
+	return "a server before 4.4 would begin with it"
+}
+
 // notice says which level was chosen where nobody did, why, and who reads it; "" if there is nothing to say.
-func notice(p *format.Plan) string {
+func notice(p *format.Plan, server *features.Release) string {
 	if !p.DefaultVersion || len(p.Format) == 0 {
 		return ""
 	}
 	why := "a cluster id is known, and this is the newest level that released Apache Kafka reads; Apache Kafka " + features.LatestKafka.Release() + " is the first that does"
 	switch {
+	case server != nil:
+		why = fmt.Sprintf("this is the newest level that Apache Kafka %v takes", server)
 	case p.MetadataVersion.SupportsClusterID():
 		why = "no cluster id is known, and this is the first level at which a cluster gives itself one; release " + p.MetadataVersion.Release() +
 			" is the first that reads it, no released Apache Kafka does, and there is no way back from it"
@@ -238,13 +262,14 @@ type formatDirectory struct {
 	Kind                string `json:"kind"`
 	DirectoryID         string `json:"directoryId"`
 	RemovesOldBootstrap bool   `json:"removesBootstrapCheckpoint"`
+	WritesBootstrap     bool   `json:"writesBootstrapCheckpoint"`
 }
 
-func (s *session) formatResult(p *format.Plan, dryRun bool) formatDocument {
+func (s *session) formatResult(p *format.Plan, server *features.Release, dryRun bool) formatDocument {
 	r := formatDocument{
 		Document: s.out.Document(), DryRun: dryRun, NodeID: p.NodeID,
 		ClusterID: optional(p.ClusterID), ClusterIDProposal: optional(p.ClusterIDProposal),
-		Notice: notice(p), KRaftVersion: p.KRaftVersion, Features: levels(p.Features),
+		Notice: notice(p, server), KRaftVersion: p.KRaftVersion, Features: levels(p.Features),
 		Users: []user{}, Voters: voters(p.Voters), Formatted: []formatDirectory{},
 		AlreadyFormatted: append([]string{}, p.Formatted...), Skipped: []string{},
 	}
@@ -255,7 +280,7 @@ func (s *session) formatResult(p *format.Plan, dryRun bool) formatDocument {
 		r.Users = append(r.Users, user(u))
 	}
 	for _, d := range p.Format {
-		r.Formatted = append(r.Formatted, formatDirectory{d.Path, string(d.Kind), kafkaid.String(d.DirectoryID), d.RemovesOldBootstrap})
+		r.Formatted = append(r.Formatted, formatDirectory{d.Path, string(d.Kind), kafkaid.String(d.DirectoryID), d.RemovesOldBootstrap, d.WritesBootstrap})
 	}
 	for _, d := range p.Skipped {
 		r.Skipped = append(r.Skipped, d.Dir)

@@ -22,26 +22,33 @@ import (
 )
 
 const (
-	goldenDir       = "../../testdata/golden/storage"
+	goldenDir       = "../../testdata/golden"
 	differencesFile = "../../testdata/golden/DIFFERENCES.md"
 )
 
-// TestGolden runs what was recorded with kafka-storage of Apache Kafka 4.4.0 and compares. What differs on
-// purpose is in DIFFERENCES.md; a case that is there must differ in just the parts that are named.
+// TestGolden runs what was recorded with kafka-storage of Apache Kafka 4.4.0 and compares, and what was recorded with
+// older releases with --kafka-version. What differs on purpose is in DIFFERENCES.md; a case that is there must differ in
+// just the parts that are named.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(goldenDir, "*.txtar"))
-	if err != nil || len(files) == 0 {
+	latest, err := filepath.Glob(filepath.Join(goldenDir, "storage", "*.txtar"))
+	older, err2 := filepath.Glob(filepath.Join(goldenDir, "storage-*", "*.txtar"))
+	if err := errors.Join(err, err2); err != nil || len(latest) == 0 || len(older) == 0 {
 		t.Fatalf("no recordings: %v", err)
 	}
 	differences := readDifferences(t)
-	for _, file := range files {
+	for _, file := range slices.Concat(latest, older) {
 		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		version := "KSTORAGE_RELEASE_VERSION=4.4-IV2"
+		if folder := filepath.Base(filepath.Dir(file)); folder != "storage" {
+			name = folder + "/" + name
+			version = "KSTORAGE_KAFKA_VERSION=" + strings.TrimPrefix(folder, "storage-")
+		}
 		on := differences[name]
 		delete(differences, name)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := readCase(t, file)
-			got := c.run(t)
+			got := c.run(t, version)
 			differ := got.differences(c)
 			parts := make([]string, 0, len(differ))
 			for part := range differ {
@@ -63,19 +70,25 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// readDifferences reads the rows of the table: a case, the parts that differ, the reason. Rows with a folder in front of the
-// case are about another tool.
+// readDifferences reads the rows of the table: a case, the parts that differ, the reason. In front of a case of an older release
+// stands its folder; where several have the case, `storage-{3.9,4.0}/` names them. Rows with another folder are about another tool.
 func readDifferences(t *testing.T) map[string][]string {
 	b, err := os.ReadFile(differencesFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := map[string][]string{}
-	row := regexp.MustCompile("(?m)^\\| `([^`/]+)` \\| ([a-z, ]+) \\| (.+) \\|$")
+	row := regexp.MustCompile("(?m)^\\| `(?:storage-\\{?([0-9.,]+)\\}?/)?([^`/]+)` \\| ([a-z, ]+) \\| (.+) \\|$")
 	for _, m := range row.FindAllStringSubmatch(string(b), -1) {
-		parts := strings.Split(m[2], ", ")
+		parts := strings.Split(m[3], ", ")
 		slices.Sort(parts)
-		out[m[1]] = parts
+		for release := range strings.SplitSeq(m[1], ",") {
+			name := m[2]
+			if release != "" {
+				name = "storage-" + release + "/" + name
+			}
+			out[name] = parts
+		}
 	}
 	return out
 }
@@ -118,7 +131,7 @@ func (c goldenCase) lines(section string) []string {
 // outputs are the sections that are no files of the scratch folder.
 var outputs = []string{"cmd", "env", "modes", "exit", "stdout", "stderr", "log", "noeol", "tree"}
 
-func (c goldenCase) run(t *testing.T) outcome {
+func (c goldenCase) run(t *testing.T, version string) outcome {
 	work := nodetest.Scratch(t)
 	put := map[string][]byte{}
 	for name, data := range c.files {
@@ -165,7 +178,7 @@ func (c goldenCase) run(t *testing.T) outcome {
 	must(t, err)
 	var stdout, stderr bytes.Buffer
 	cmd := &exec.Cmd{Path: self, Args: append([]string{"kstorage"}, args...), Dir: work, Stdout: &stdout, Stderr: &stderr}
-	cmd.Env = append(os.Environ(), "TZ=UTC", "LC_ALL=C.UTF-8", "KSTORAGE_RELEASE_VERSION=4.4-IV2")
+	cmd.Env = append(os.Environ(), "TZ=UTC", "LC_ALL=C.UTF-8", version)
 	for _, line := range c.lines("env") {
 		cmd.Env = append(cmd.Env, strings.ReplaceAll(line, "$WORK", work))
 	}
