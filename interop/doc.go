@@ -11,6 +11,7 @@
 // chooses something else:
 //
 //	INTEROP_KAFKA     the version of Kafka; without it that of pom.xml. The expectations are those of 4.4.0.
+//	INTEROP_ALL       1: every metadata.version from 3.3-IV3 to 4.4-IV2, and every release for --kafka-version
 //	INTEROP_CACHE     the folder for the jars; without it kstorage in the user's cache folder
 //	INTEROP_KSTORAGE  a kstorage to test; without it the tests build cmd/kstorage
 //	INTEROP_KFEATURES the same for kfeatures

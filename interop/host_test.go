@@ -220,9 +220,14 @@ func (h *toolHost) stop() {
 
 // javaCommand is a JVM that starts quickly and stays small: this machine may have two cores and runs several.
 func javaCommand(logLevel string, args ...string) *exec.Cmd {
+	return javaCommandIn(lab.classPath, logLevel, args...)
+}
+
+// javaCommandIn is javaCommand with another class path than that of the Kafka under test.
+func javaCommandIn(classPath, logLevel string, args ...string) *exec.Cmd {
 	flags := []string{"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
 		"-Djava.awt.headless=true", "-Dfile.encoding=UTF-8", "-Duser.timezone=UTC",
-		"-Dlog4j2.configurationFile=" + lab.logConfig, "-Dinterop.log.level=" + logLevel, "-cp", lab.classPath}
+		"-Dlog4j2.configurationFile=" + lab.logConfig, "-Dinterop.log.level=" + logLevel, "-cp", classPath}
 	cmd := exec.Command("java", append(flags, args...)...)
 	cmd.Dir = lab.scratch
 	return cmd

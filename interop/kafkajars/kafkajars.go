@@ -20,8 +20,19 @@ import (
 // Get returns the version of Kafka and the folder with its jars and all that they need, and fetches them if they are not
 // there. pom is the path of the pom.xml that names them. An error says what is missing on this machine.
 func Get(pom string) (version, folder string, err error) {
-	if version, folder, err = locate(pom); err != nil {
-		return "", "", err
+	if version = os.Getenv("INTEROP_KAFKA"); version == "" {
+		if version, err = pinned(pom); err != nil {
+			return "", "", err
+		}
+	}
+	folder, err = GetVersion(pom, version)
+	return version, folder, err
+}
+
+// GetVersion is Get for a version that the caller chooses.
+func GetVersion(pom, version string) (folder string, err error) {
+	if folder, err = cacheFolder(version); err != nil {
+		return "", err
 	}
 	err = checkJava()
 	if _, missing := os.Stat(folder); missing != nil {
@@ -29,30 +40,32 @@ func Get(pom string) (version, folder string, err error) {
 			err = fetch(pom, version, folder)
 		}
 	}
-	return version, folder, err
+	return folder, err
 }
 
-func locate(pom string) (version, folder string, err error) {
-	if version = os.Getenv("INTEROP_KAFKA"); version == "" {
-		text, err := os.ReadFile(pom)
-		if err != nil {
-			return "", "", err
-		}
-		match := regexp.MustCompile(`<kafka.version>(.*)</kafka.version>`).FindSubmatch(text)
-		if match == nil {
-			return "", "", fmt.Errorf("%s has no kafka.version", pom)
-		}
-		version = string(match[1])
+// pinned returns the version that the pom names.
+func pinned(pom string) (version string, err error) {
+	text, err := os.ReadFile(pom)
+	if err != nil {
+		return "", err
 	}
+	match := regexp.MustCompile(`<kafka.version>(.*)</kafka.version>`).FindSubmatch(text)
+	if match == nil {
+		return "", fmt.Errorf("%s has no kafka.version", pom)
+	}
+	return string(match[1]), nil
+}
+
+func cacheFolder(version string) (string, error) {
 	cache := os.Getenv("INTEROP_CACHE")
 	if cache == "" {
 		user, err := os.UserCacheDir()
 		if err != nil {
-			return "", "", fmt.Errorf("no cache folder for Kafka's jars, set INTEROP_CACHE: %w", err)
+			return "", fmt.Errorf("no cache folder for Kafka's jars, set INTEROP_CACHE: %w", err)
 		}
 		cache = filepath.Join(user, "kstorage")
 	}
-	return version, filepath.Join(cache, "kafka-"+version), nil
+	return filepath.Join(cache, "kafka-"+version), nil
 }
 
 func checkJava() error {
