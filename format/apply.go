@@ -211,16 +211,19 @@ func (p *Plan) removeCheckpoint() (removed []string, err error) {
 	}
 	folder := disk.Join(dir, checkpoint.MetadataDir)
 	name := disk.Join(folder, zeroCheckpoint)
-	if _, err := p.disk.Stat(name); errors.Is(err, fs.ErrNotExist) {
+	if _, err := p.disk.Stat(folder); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err := p.disk.Remove(name); err != nil {
+	if err := p.disk.Remove(name); err == nil {
+		removed = []string{name}
+	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, &DirError{Dir: dir, Op: "remove", Path: name, Err: err}
 	}
+	// Also where it is gone already: an earlier run may have been killed before it had synced that.
 	if err := p.disk.SyncDir(folder); err != nil {
-		return []string{name}, &DirError{Dir: dir, Op: "remove", Path: name, Err: err}
+		return removed, &DirError{Dir: dir, Op: "sync", Path: folder, Err: err}
 	}
-	return []string{name}, nil
+	return removed, nil
 }
 
 // encodeCheckpoint writes what the zero checkpoint says.

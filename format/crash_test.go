@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"kstorage/checkpoint"
+	"kstorage/features"
 	"kstorage/internal/disk"
 	"kstorage/internal/disk/crashdisk"
 	"kstorage/metaprops"
@@ -41,6 +42,10 @@ func crashCases() []crashCase {
 		return o
 	}
 	list := "1@c1:9093:JEXY6aqzQY-32P5TStzaFg,2@c2:9093:MvDxzVmcRsaTz33bUuRU6A"
+	kafka40, err := features.ParseRelease("4.0.0")
+	if err != nil {
+		panic(err)
+	}
 	topic := map[string]string{"/d2/topic-0/00000000000000000000.log": "data", "/d1/notes": "mine"}
 	return []crashCase{
 		{name: "standalone, one directory below missing parents", options: func() Options {
@@ -56,6 +61,17 @@ func crashCases() []crashCase {
 			"/meta/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint": "torn"}},
 		{name: "broker with two directories", before: topic, options: func() Options {
 			return node(Options{LogDirs: []string{"/d1", "/d2"}, ClusterID: &id})
+		}},
+		{name: "server of Kafka 4.0, standalone, leftovers of a newer and an older version", options: func() Options {
+			return node(Options{Controller: true, LogDirs: []string{"/d1", "/d2", "/d3"}, MetadataLogDir: "/d2", Standalone: true, ClusterID: &id, Server: kafka40,
+				Scram: []ScramArgument{NewScramArgument(`SCRAM-SHA-256=[name=alice,salt="c2FsdA==",saltedpassword="c2FsdA=="]`)}})
+		}, before: map[string]string{"/d1/bootstrap.checkpoint": "old", "/d2/bootstrap.checkpoint": "old", "/d3/bootstrap.checkpoint.tmp": "torn",
+			"/d2/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint": "torn"}},
+		{name: "server of Kafka 4.0, static voters, a zero checkpoint of another run", options: func() Options {
+			return node(Options{Controller: true, StaticVoters: true, LogDirs: []string{"/d1", "/d2"}, ClusterID: &id, Server: kafka40})
+		}, before: map[string]string{"/d1/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint": "torn"}},
+		{name: "server of Kafka 4.0, broker", before: topic, options: func() Options {
+			return node(Options{LogDirs: []string{"/d1", "/d2"}, ClusterID: &id, Server: kafka40})
 		}},
 		{name: "directory added", options: func() Options {
 			return node(Options{Controller: true, LogDirs: []string{"/d1", "/d2"}, Standalone: true, IgnoreFormatted: true})
@@ -174,6 +190,9 @@ func (c crashCase) checkAfterCrash(t *testing.T, d *crashdisk.Disk, at string) {
 	if formattedDir(e, o.MetadataLogDir) && o.Controller {
 		c.checkCheckpoint(t, d, at)
 	}
+	for _, dir := range e.In(metaprops.Formatted) {
+		c.checkBootstrap(t, d, dir.Path, at)
+	}
 	o.IgnoreFormatted = true
 	if err := formatOn(d, o); err != nil {
 		t.Fatalf("%s: the next run: %v", at, err)
@@ -213,9 +232,7 @@ func (c crashCase) check(t *testing.T, d *crashdisk.Disk, at string) {
 		if dir.Properties.ClusterID != id {
 			t.Fatalf("%s: %s has the cluster id %q, another has %q", at, dir.Path, dir.Properties.ClusterID, id)
 		}
-		if _, err := d.Stat(dir.Path + "/bootstrap.checkpoint"); !errors.Is(err, os.ErrNotExist) {
-			t.Fatalf("%s: %s has still a bootstrap.checkpoint", at, dir.Path)
-		}
+		c.checkBootstrap(t, d, dir.Path, at)
 	}
 	if o.Controller {
 		c.checkCheckpoint(t, d, at)
@@ -230,11 +247,37 @@ func (c crashCase) check(t *testing.T, d *crashdisk.Disk, at string) {
 	}
 }
 
+// checkBootstrap demands a whole bootstrap.checkpoint in a formatted directory where the server reads one, else none.
+func (c crashCase) checkBootstrap(t *testing.T, d *crashdisk.Disk, dir, at string) {
+	t.Helper()
+	o := c.options()
+	b, err := d.ReadFile(dir + "/" + checkpoint.BootstrapName)
+	if o.Server == nil {
+		if !errors.Is(err, os.ErrNotExist) {
+			t.Fatalf("%s: %s has still a bootstrap.checkpoint, %v", at, dir, err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", at, err)
+	}
+	got, err := checkpoint.ReadBootstrap(bytes.NewReader(b), dir)
+	if err != nil || got.Header.Voters != nil || len(got.Features) != 3 || got.Records != 3+len(o.Scram) {
+		t.Fatalf("%s: the bootstrap.checkpoint of %s has %+v, %v", at, dir, got, err)
+	}
+}
+
 // checkCheckpoint demands a whole zero checkpoint whose voter is this node with the directory id of its metadata directory.
 func (c crashCase) checkCheckpoint(t *testing.T, d *crashdisk.Disk, at string) {
 	t.Helper()
 	o := c.options()
 	b, err := d.ReadFile(o.MetadataLogDir + "/" + checkpoint.MetadataDir + "/" + zeroCheckpoint)
+	if o.Server != nil && !o.Standalone {
+		if !errors.Is(err, os.ErrNotExist) {
+			t.Fatalf("%s: the server would begin with the zero checkpoint of another run, %v", at, err)
+		}
+		return
+	}
 	if err != nil {
 		t.Fatalf("%s: %v", at, err)
 	}
@@ -253,7 +296,11 @@ func (c crashCase) checkCheckpoint(t *testing.T, d *crashdisk.Disk, at string) {
 	if o.ClusterID != nil || c.setUp != nil {
 		wantIDs = 0
 	}
-	if types["FEATURE_LEVEL_RECORD"] == 0 || types["CLUSTER_ID_RECORD"] != wantIDs || types["USER_SCRAM_CREDENTIAL_RECORD"] != len(o.Scram) {
+	if o.Server != nil {
+		if len(types) > 0 || len(in.Header.Voters) != 1 {
+			t.Fatalf("%s: a zero checkpoint for an older server has voters only, not %v", at, types)
+		}
+	} else if types["FEATURE_LEVEL_RECORD"] == 0 || types["CLUSTER_ID_RECORD"] != wantIDs || types["USER_SCRAM_CREDENTIAL_RECORD"] != len(o.Scram) {
 		t.Fatalf("%s: records %v", at, types)
 	}
 	var own uuid.UUID
