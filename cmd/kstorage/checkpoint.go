@@ -14,6 +14,13 @@ import (
 	"kstorage/metaprops"
 )
 
+// oldBootstrap is what a bootstrap.checkpoint says, in a JSON document.
+type oldBootstrap struct {
+	Path     string  `json:"path"`
+	Features []level `json:"features"`
+	Records  int     `json:"records"`
+}
+
 // zeroCheckpoint is what a zero checkpoint says, in a JSON document.
 type zeroCheckpoint struct {
 	Path              string  `json:"path"`
@@ -51,11 +58,30 @@ func voters(from []checkpoint.Voter) []voter {
 // readZeroCheckpoint reads the zero checkpoint of a formatted metadata directory to its end. Both results are nil where
 // there is none, as on brokers. Errors: *checkpoint.CorruptError, those of the file.
 func readZeroCheckpoint(e metaprops.Ensemble) (*zeroCheckpoint, error) {
+	path := disk.Join(disk.Join(e.MetadataDir, checkpoint.MetadataDir), checkpoint.ID{}.String())
+	b, err := readBootstrap(e, path)
+	if b == nil {
+		return nil, err
+	}
+	return &zeroCheckpoint{Path: path, KRaftVersion: b.Header.KRaftVersion, Voters: voters(b.Header.Voters), Features: bootstrapLevels(b),
+		ClusterIDProposal: optional(b.ClusterID), Records: b.Records}, nil
+}
+
+// readOldBootstrap is readZeroCheckpoint for the bootstrap.checkpoint there, which servers before 4.4 read.
+func readOldBootstrap(e metaprops.Ensemble) (*oldBootstrap, error) {
+	path := disk.Join(e.MetadataDir, checkpoint.BootstrapName)
+	b, err := readBootstrap(e, path)
+	if b == nil {
+		return nil, err
+	}
+	return &oldBootstrap{path, bootstrapLevels(b), b.Records}, nil
+}
+
+func readBootstrap(e metaprops.Ensemble, path string) (*checkpoint.Bootstrap, error) {
 	i := slices.IndexFunc(e.Dirs, func(d metaprops.Dir) bool { return d.Path == e.MetadataDir && d.State == metaprops.Formatted })
 	if i < 0 {
 		return nil, nil
 	}
-	path := disk.Join(disk.Join(e.MetadataDir, checkpoint.MetadataDir), checkpoint.ID{}.String())
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -68,10 +94,13 @@ func readZeroCheckpoint(e metaprops.Ensemble) (*zeroCheckpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	z := &zeroCheckpoint{Path: path, KRaftVersion: b.Header.KRaftVersion, Voters: voters(b.Header.Voters), Features: []level{},
-		ClusterIDProposal: optional(b.ClusterID), Records: b.Records}
+	return &b, nil
+}
+
+func bootstrapLevels(b *checkpoint.Bootstrap) []level {
+	out := []level{}
 	for _, f := range b.Features {
-		z.Features = append(z.Features, level(f))
+		out = append(out, level(f))
 	}
-	return z, nil
+	return out
 }

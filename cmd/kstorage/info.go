@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	urfave "github.com/urfave/cli/v2"
 
+	"kstorage/features"
 	"kstorage/format"
 	"kstorage/internal/cli"
 	"kstorage/internal/kafkaid"
@@ -33,6 +34,7 @@ type infoResult struct {
 	Directories    []infoDirectory `json:"directories"`
 	Problems       []string        `json:"problems"`
 	ZeroCheckpoint *zeroCheckpoint `json:"zeroCheckpoint"`
+	OldBootstrap   *oldBootstrap   `json:"bootstrapCheckpoint"` // only where the zero checkpoint has no metadata, so that it counts
 }
 
 type infoDirectory struct {
@@ -65,14 +67,18 @@ func (s *session) info(ctx *urfave.Context) error {
 	if conf.IsController { // a broker does not read it
 		zero, damage = readZeroCheckpoint(ensemble)
 	}
+	var old *oldBootstrap
+	if conf.IsController && damage == nil && (zero == nil || zero.Records == 0) {
+		old, damage = readOldBootstrap(ensemble)
+	}
 	result := infoResult{
 		Document: s.out.Document(), NodeID: conf.NodeID, Directories: infoDirectories(ensemble),
-		Problems: append([]string{}, report.Problems...), ZeroCheckpoint: zero,
+		Problems: append([]string{}, report.Problems...), ZeroCheckpoint: zero, OldBootstrap: old,
 	}
 	if damage != nil && s.out.JSON {
 		result.Problems = append(result.Problems, damage.Error())
 	}
-	if err := s.out.Result(result, infoText(report, ensemble, zero)); err != nil {
+	if err := s.out.Result(result, infoText(report, ensemble, zero, old)); err != nil {
 		return err
 	}
 	switch {
@@ -86,7 +92,7 @@ func (s *session) info(ctx *urfave.Context) error {
 }
 
 // infoText has the lines of Kafka's tool, which scripts read, and behind them what only a node with this project's files has.
-func infoText(report metaprops.Report, ensemble metaprops.Ensemble, zero *zeroCheckpoint) string {
+func infoText(report metaprops.Report, ensemble metaprops.Ensemble, zero *zeroCheckpoint, old *oldBootstrap) string {
 	var b strings.Builder
 	section := func(one, many string, lines []string) {
 		if len(lines) == 0 {
@@ -114,6 +120,13 @@ func infoText(report metaprops.Report, ensemble metaprops.Ensemble, zero *zeroCh
 	if zero != nil && zero.ClusterIDProposal != nil {
 		fmt.Fprintf(&b, "The zero checkpoint proposes the cluster id %s. It is no cluster's id yet: it counts only if this node writes the bootstrap records of a new cluster.\n",
 			*zero.ClusterIDProposal)
+	}
+	if old != nil {
+		var levels []string
+		for _, l := range old.Features {
+			levels = append(levels, features.Level(l).String())
+		}
+		fmt.Fprintf(&b, "Bootstrap metadata for servers before 4.4: %s: %s\n", old.Path, strings.Join(levels, ", "))
 	}
 	return b.String()
 }
