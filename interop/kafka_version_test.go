@@ -126,7 +126,13 @@ func bootOlder(t *testing.T, version string, start func(*testing.T, *node) *serv
 		c.stop(t)
 		c.checkFiles(t)
 	}
-	check(bootBy(t, start, level, nodes...), func() {})
+	older := bootBy(t, start, level, nodes...)
+	for _, s := range slices.Concat(older.controllers, older.brokers) {
+		if lines, _ := s.log.from(0); !strings.Contains(strings.Join(lines, "\n"), "Kafka version: "+version) {
+			t.Errorf("node %d does not say that it is of Kafka %s", s.node.id, version)
+		}
+	}
+	check(older, func() {})
 
 	newer := boot(t, level, nodes...)
 	check(newer, func() {

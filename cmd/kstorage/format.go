@@ -32,7 +32,7 @@ func (s *session) formatCommand() *urfave.Command {
 			&urfave.BoolFlag{Name: "standalone", Aliases: []string{"s"}, Usage: "The node is the only controller of a new cluster."},
 			&urfave.BoolFlag{Name: "no-initial-controllers", Aliases: []string{"N"}, Usage: "The controller joins a cluster that exists."},
 			&urfave.StringFlag{Name: "initial-controllers", Aliases: []string{"I"}, Usage: "The controllers of a new cluster, a `LIST` of id@host:port:directory-id with commas between. All of them are formatted with the same list."},
-			&urfave.StringFlag{Name: "kafka-version", Category: own, Usage: "The `VERSION` of the server that will run here, such as 4.0.1, from 3.9 on: its release's files are written, its levels are the choice. If not given: a server of 4.4 or newer."},
+			&urfave.StringFlag{Name: "kafka-version", Category: own, Usage: "The `VERSION` of the Apache Kafka server that will run here, such as 4.0.1, from 3.9 on: what it can read is written. If not given: 4.4 or newer."},
 			&urfave.BoolFlag{Name: "dry-run", Category: own, Usage: "Check everything and print what would be done, but write nothing."},
 		},
 		Description: `Format all first controllers of a cluster alike: all with the same --cluster-id, or all
@@ -42,10 +42,10 @@ becomes the first leader decides, and all nodes learn the id from it. metadata.v
 cluster id the default is ` + features.LatestKafka.String() + `, which Kafka ` + features.LatestKafka.Release() + ` reads. Controllers need a server of Kafka 4.4 or
 newer whatever the metadata.version, because they find the metadata in the zero checkpoint.
 
-For an older server pass its version as --kafka-version. What is written then is what
-kafka-storage of that release writes: the metadata stands in a bootstrap.checkpoint in each
-log directory, and its newest level is the default. A cluster id is required, and what
-servers of that release do not know is refused.
+For an older server pass its version as --kafka-version. The files are then those that
+kafka-storage of that release writes, with the metadata in a bootstrap.checkpoint in each log
+directory, and the newest metadata.version of the release is the default. A cluster id is
+required, and levels that servers of that release do not know are refused.
 
 Example:
   kstorage format --config server.properties --standalone
