@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"kstorage/checkpoint"
 	"kstorage/internal/disk"
 	"kstorage/internal/kafkaid"
 	"kstorage/metaprops"
@@ -19,6 +20,7 @@ func (p *planner) warn() {
 		p.warnClusterID()
 	}
 	p.warnDirectories()
+	p.warnServer()
 	p.warnVoters()
 	p.warnWithoutEffect()
 	if p.checkpointDir != "" && p.options.Server == nil && !p.MetadataVersion.SupportsZeroCheckpoint() {
@@ -45,6 +47,23 @@ func (p *planner) warnDirectories() {
 	if p.losesMetadataLog() {
 		p.warning("node %d comes back without its metadata log: %s is empty, but %s is formatted. If it was a voter and a majority of voters loses its log so, what they committed is lost; format one such node at a time and wait until it has caught up",
 			p.NodeID, p.options.MetadataLogDir, strings.Join(p.Formatted, ", "))
+	}
+}
+
+// warnServer says that what was formatted before is for another server. What cannot be read is passed over: this is a hint.
+func (p *planner) warnServer() {
+	if !p.bootstrap || !slices.Contains(p.Formatted, p.options.MetadataLogDir) {
+		return
+	}
+	name := disk.Join(disk.Join(p.options.MetadataLogDir, checkpoint.MetadataDir), zeroCheckpoint)
+	f, err := p.disk.Open(name)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if b, err := checkpoint.ReadBootstrap(f, name); err == nil && b.Records > 0 {
+		p.warning("%s has the metadata that servers of Kafka 4.4 and newer begin with: the directory was formatted for one of those, and servers of Kafka %v do not begin a cluster with it",
+			name, p.options.Server)
 	}
 }
 
