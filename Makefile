@@ -56,7 +56,7 @@ bench: ## Run the benchmarks, then kstorage and kfeatures beside Apache Kafka; n
 	$(GO) run -tags $(TAGS),bench ./bench
 
 interop: ## Test against real Apache Kafka; needs Java 17 or newer and Maven.
-	$(GO) test -tags $(TAGS),interop -count=1 -timeout 30m ./interop/...
+	$(GO) test -tags $(TAGS),interop -count=1 -timeout 60m ./interop/...
 
 docs: ## Write the texts that are made from the code: docs/cli.md, docs/cli-kfeatures.md.
 	$(GO) test -tags $(TAGS) ./cmd/kstorage ./cmd/kfeatures -run TestDocs -update

@@ -17,7 +17,7 @@ import (
 // levels are formatted and booted: the newest, the oldest that Kafka 4 writes by default somewhere, and one below 4.0.
 var levels = []string{"4.4-IV2", "4.0-IV3", "3.9-IV0"}
 
-// all reports whether every level and every release is tested, which takes a quarter of an hour.
+// all reports whether every level and every release is tested, which takes half an hour.
 func all() bool { return os.Getenv("INTEROP_ALL") != "" }
 
 // testedLevels are all that Kafka 4.4 reads if INTEROP_ALL is set, else levels.

@@ -1,11 +1,11 @@
 // Package interop tests kstorage and kfeatures against real Apache Kafka: Kafka's tools and servers read what kstorage
 // wrote, and kstorage reads what they wrote; kfeatures and kafka-features ask clusters of both for the same.
 //
-//	make interop        go test -tags interop -count=1 -timeout 30m ./interop/...
+//	make interop        go test -tags interop -count=1 -timeout 60m ./interop/...
 //
 // The build tag keeps these tests out of `go test ./...`, which needs Go alone. They need a JDK of version 17 or newer
 // and, until the jars are fetched, Maven, and fail with a word that says so when one is missing: a skipped interop test
-// proves nothing. All takes five to six minutes on two cores.
+// proves nothing. All takes six to seven minutes on two cores, with INTEROP_ALL half an hour.
 //
 // Kafka's jars are fetched with pom.xml once for each version and kept in the user's cache folder. The environment
 // chooses something else:

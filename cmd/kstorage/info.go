@@ -7,7 +7,6 @@ import (
 	"github.com/google/uuid"
 	urfave "github.com/urfave/cli/v2"
 
-	"kstorage/features"
 	"kstorage/format"
 	"kstorage/internal/cli"
 	"kstorage/internal/kafkaid"
@@ -78,7 +77,7 @@ func (s *session) info(ctx *urfave.Context) error {
 	if damage != nil && s.out.JSON {
 		result.Problems = append(result.Problems, damage.Error())
 	}
-	if err := s.out.Result(result, infoText(report, ensemble, zero, old)); err != nil {
+	if err := s.out.Result(result, infoText(report, ensemble, zero)); err != nil {
 		return err
 	}
 	switch {
@@ -92,7 +91,7 @@ func (s *session) info(ctx *urfave.Context) error {
 }
 
 // infoText has the lines of Kafka's tool, which scripts read, and behind them what only a node with this project's files has.
-func infoText(report metaprops.Report, ensemble metaprops.Ensemble, zero *zeroCheckpoint, old *oldBootstrap) string {
+func infoText(report metaprops.Report, ensemble metaprops.Ensemble, zero *zeroCheckpoint) string {
 	var b strings.Builder
 	section := func(one, many string, lines []string) {
 		if len(lines) == 0 {
@@ -120,13 +119,6 @@ func infoText(report metaprops.Report, ensemble metaprops.Ensemble, zero *zeroCh
 	if zero != nil && zero.ClusterIDProposal != nil {
 		fmt.Fprintf(&b, "The zero checkpoint proposes the cluster id %s. It is no cluster's id yet: it counts only if this node writes the bootstrap records of a new cluster.\n",
 			*zero.ClusterIDProposal)
-	}
-	if old != nil {
-		var levels []string
-		for _, l := range old.Features {
-			levels = append(levels, features.Level(l).String())
-		}
-		fmt.Fprintf(&b, "Bootstrap metadata for servers before 4.4: %s: %s\n", old.Path, strings.Join(levels, ", "))
 	}
 	return b.String()
 }
