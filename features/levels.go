@@ -66,8 +66,8 @@ type Resolved struct {
 // Resolve completes c with the default levels and checks it: names and levels exist, requirements hold, kraft.version
 // goes with the kind of quorum. Errors are collected in the order in which Kafka finds them: *AmbiguousVersionError or,
 // for metadata.version, *UnknownLevelError or *UnstableVersionError; *UnsupportedFeatureError by name;
-// *KRaftVersionError; *UnknownLevelError and *RequirementError by name; *NewerThanReleaseError and *UnsupportedFeatureError
-// for what the server does not know.
+// *KRaftVersionError; *UnknownLevelError and *RequirementError by name; *NewerThanReleaseError, *RequirementError and
+// *UnsupportedFeatureError for what the server does not take.
 func Resolve(c Choice) (Resolved, error) {
 	given := make(map[string]int16, len(c.Features))
 	for _, l := range c.Features {

@@ -22,8 +22,8 @@ const (
 )
 
 // Apply formats the directories of the plan, once. Where it fails, nothing that was formatted has changed, and the
-// same command with --ignore-formatted goes on. removed are the files of earlier runs that are gone, also then: each bootstrap.checkpoint,
-// or for a server that reads those a zero checkpoint.
+// same command with --ignore-formatted goes on. removed are the files of earlier runs that are gone, also then: each
+// bootstrap.checkpoint, or for a server that reads those a zero checkpoint.
 // Errors: *DirError, *Refusal of the rule ReplacedMeanwhile, those of Options.Random.
 func (p *Plan) Apply() (removed []string, err error) {
 	if p.applied {
@@ -202,8 +202,8 @@ func (p *Plan) writeCheckpoint(credentials []scram.Credential) error {
 	return nil
 }
 
-// removeCheckpoint removes the zero checkpoint that a run for another server or other voters has left. Unlike Kafka: the node would
-// begin with what that says.
+// removeCheckpoint removes the zero checkpoint that a run for another server or other voters has left.
+// Unlike Kafka: the node would begin with what that says.
 func (p *Plan) removeCheckpoint() (removed []string, err error) {
 	dir := p.options.MetadataLogDir
 	if !slices.ContainsFunc(p.Format, func(d Directory) bool { return d.Path == dir }) {
@@ -266,16 +266,16 @@ func encode(w io.Writer, h checkpoint.Header, records [][]byte) error {
 	return cw.Close()
 }
 
-// writeProperties writes all meta.properties and each bootstrap.checkpoint under their temporary names, and then gives them
-// their names, those in the metadata directory first.
+// writeProperties writes all meta.properties and each bootstrap.checkpoint under their temporary names, and then
+// gives them their names, those in the metadata directory first.
 //
 //  1. Suppose a data directory came first and the machine stopped behind it.
 //  2. The next run would find a node that is formatted, but without its metadata directory,
 //  3. which is what a lost disk looks like: with --standalone it would have to refuse.
 //
 // A bootstrap.checkpoint goes right before: a directory that is formatted must not have two bootstraps (KIP-1170), and one
-// that is not yet formatted when the run stops has lost nothing, for the next run has the same to write. A new one comes right
-// before for the same reasons: a directory that is formatted has its bootstrap.
+// that is not yet formatted when the run stops has lost nothing, for the next run has the same to write. A new one
+// comes right before too: a directory that is formatted has its bootstrap.
 func (p *Plan) writeProperties(credentials []scram.Credential) (removed []string, err error) {
 	dirs := slices.Clone(p.Format)
 	if i := slices.IndexFunc(dirs, func(d Directory) bool { return d.Path == p.options.MetadataLogDir }); i > 0 {

@@ -28,7 +28,7 @@
 //
 // Apply writes in this order, and each step is durable before the next: the directories, the zero checkpoint,
 // all meta.properties under a temporary name; then, directory by directory and that of the metadata first, an old
-// bootstrap.checkpoint goes, or the new one gets its name, and meta.properties gets its name. So wherever it stops, a directory without
+// bootstrap.checkpoint goes or the new one gets its name, then meta.properties. So wherever it stops, a directory without
 // meta.properties is one that the next run formats, and the metadata directory is never the one that is
 // missing. What an earlier run may have left in memory only, the next one makes durable first. Nothing that was
 // formatted before is touched, also not by another process that formats at the same time.

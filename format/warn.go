@@ -50,7 +50,7 @@ func (p *planner) warnDirectories() {
 	}
 }
 
-// warnServer says that what was formatted before is for another server. What cannot be read is passed over: this is a hint.
+// warnServer says that what was formatted before is for another server. What cannot be read is passed over.
 func (p *planner) warnServer() {
 	if !p.bootstrap || !slices.Contains(p.Formatted, p.options.MetadataLogDir) {
 		return

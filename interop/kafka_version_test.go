@@ -14,7 +14,7 @@ import (
 	"kstorage/interop/kafkajars"
 )
 
-// olderKafkas are the versions of Kafka for which format has --kafka-version: their servers read other files than those of 4.4.
+// olderKafkas are the versions of Kafka whose servers read other files than those of 4.4, which --kafka-version writes.
 var olderKafkas = []string{"4.0.0", "3.9.1", "4.1.1", "4.2.0", "4.3.0"}
 
 // startServerOf starts servers of an older Kafka.
@@ -35,8 +35,8 @@ func startServerOf(t *testing.T, version string) func(*testing.T, *node) *server
 	}
 }
 
-// withoutLog4j1 returns a class path on which Kafka 3.9 logs as the others do. It calls Log4j 1 for its levels, so only the
-// binding goes.
+// withoutLog4j1 returns a class path on which Kafka 3.9 logs as the others do. It calls Log4j 1 for its levels, so
+// only the binding goes.
 func withoutLog4j1(t *testing.T, jars string) string {
 	t.Helper()
 	entries, err := os.ReadDir(jars)

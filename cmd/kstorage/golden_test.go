@@ -70,8 +70,9 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// readDifferences reads the rows of the table: a case, the parts that differ, the reason. In front of a case of an older release
-// stands its folder; where several have the case, `storage-{3.9,4.0}/` names them. Rows with another folder are about another tool.
+// readDifferences reads the rows of the table: a case, the parts that differ, the reason. In front of a case of an
+// older release stands its folder; where several have the case, `storage-{3.9,4.0}/` names them. Rows with another
+// folder are about another tool.
 func readDifferences(t *testing.T) map[string][]string {
 	b, err := os.ReadFile(differencesFile)
 	if err != nil {
