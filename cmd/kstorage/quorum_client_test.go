@@ -30,7 +30,7 @@ func quorumState(addresses []string, ok func(*kmsg.DescribeQuorumResponseTopicPa
 	defer cancel()
 	var clients []*wire.Client
 	for _, a := range addresses {
-		c := wire.NewClient(a, "test", nil)
+		c := wire.NewClient(a, wire.Self{ClientID: "test"}, nil)
 		defer c.Close()
 		clients = append(clients, c)
 	}

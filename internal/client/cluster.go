@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kstorage/internal/raft"
@@ -20,6 +21,7 @@ type Options struct {
 	Bootstrap   []string // host:port, as ParseBootstrap returns them
 	Controllers bool     // they are controllers, else brokers
 	Settings    Settings
+	InstanceID  uuid.UUID         // of this process, in the header of its requests (KIP-1313)
 	Dial        wire.DialFunc     // nil: TCP
 	Tell        func(text string) // is told what is waited for; nil: nobody is
 }
@@ -186,7 +188,7 @@ func (c *Cluster) request(ctx context.Context, address string, q kmsg.Request) (
 	settings := c.options.Settings
 	client := c.nodes[address]
 	if client == nil {
-		client = wire.NewClient(address, settings.ClientID, dialer(c.options.Dial, settings.ConnectTimeout))
+		client = wire.NewClient(address, wire.Self{ClientID: settings.ClientID, InstanceID: c.options.InstanceID}, dialer(c.options.Dial, settings.ConnectTimeout))
 		c.nodes[address] = client
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, settings.RequestTimeout, errRequestTimeout)

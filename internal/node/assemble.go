@@ -112,10 +112,11 @@ func (n *node) readBootstrap() (b controller.Bootstrap, err error) {
 }
 
 // newCluster returns the metadata loop, which lacks the quorum yet.
-func (n *node) newCluster(cfg raft.Config, isVoter bool, bootstrap controller.Bootstrap) *cluster {
+func (n *node) newCluster(cfg raft.Config, self wire.Self, isVoter bool, bootstrap controller.Bootstrap) *cluster {
 	s := &n.settings
 	c := &cluster{
 		nodeID:  cfg.NodeID,
+		self:    self,
 		isVoter: isVoter,
 		controller: controller.Config{
 			NodeID:                s.NodeID,

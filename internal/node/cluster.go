@@ -16,6 +16,7 @@ import (
 	"kstorage/internal/metadata"
 	"kstorage/internal/raft"
 	"kstorage/internal/raftlog"
+	"kstorage/internal/wire"
 )
 
 // cluster is the layer above the consensus core, the metadata loop: one goroutine that
@@ -28,6 +29,7 @@ import (
 // It may wait for the raft loop, which never waits for it.
 type cluster struct {
 	nodeID     raft.NodeID
+	self       wire.Self
 	isVoter    bool // it was one at its start
 	controller controller.Config
 	bootstrap  controller.Bootstrap

@@ -123,12 +123,17 @@ func (n *node) open() (err error) {
 	if err != nil {
 		return err
 	}
+	instance, err := kafkaid.New(n.Random)
+	if err != nil {
+		return err
+	}
+	self := wire.Self{ClientID: fmt.Sprint(s.NodeID), InstanceID: instance}
 
 	n.views = newViews(view{leader: raft.LeaderChanged{LeaderID: raft.None}, asked: raft.None, clusterID: cfg.ClusterID, offset: raft.Unknown, features: raft.Unknown})
-	channel := func() *controllerChannel { return &controllerChannel{clientID: fmt.Sprint(s.NodeID), views: n.views} }
+	channel := func() *controllerChannel { return &controllerChannel{self: self, views: n.views} }
 	n.forwarding = channel()
-	n.cluster = n.newCluster(cfg, isVoter, bootstrap)
-	peers := wire.NewPeers(fmt.Sprintf("raft-client-%d", s.NodeID), nil, func(in raft.Input) { n.quorum.input(in) })
+	n.cluster = n.newCluster(cfg, self, isVoter, bootstrap)
+	peers := wire.NewPeers(wire.Self{ClientID: fmt.Sprintf("raft-client-%d", s.NodeID), InstanceID: instance}, nil, func(in raft.Input) { n.quorum.input(in) })
 	n.quorum = newQuorum(cfg, n.raftLog, recovered, peers, n.cluster.above, n.clock, n.Log)
 	n.cluster.quorum = n.quorum
 	if s.IsController {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kstorage/internal/raft"
 )
 
 const (
@@ -24,6 +26,7 @@ const (
 type connection struct {
 	server  *Server
 	net     net.Conn
+	client  clientInstance
 	request []byte // buffer of the last request
 	answer  []byte // buffer of the last answer
 }
@@ -57,7 +60,7 @@ func (c *connection) handle(frame []byte) bool {
 		c.refuse(h, err.Error())
 		return false
 	}
-	response := c.dispatch(h, body)
+	response := c.dispatch(h, body, c.client.admits(&h))
 	if response == nil {
 		return false
 	}
@@ -70,9 +73,9 @@ func (c *connection) handle(frame []byte) bool {
 	return true
 }
 
-// dispatch returns the answer to a request, or nil to close the connection. Checks of the header that hold for all
-// APIs, and whose refusal is an answer, stand between the decoding of the body and the handlers.
-func (c *connection) dispatch(h RequestHeader, body []byte) kmsg.Response {
+// dispatch returns the answer to a request, or nil to close the connection. One that is not admitted is refused in the
+// shape of its API, so its body is decoded first.
+func (c *connection) dispatch(h RequestHeader, body []byte, admitted bool) kmsg.Response {
 	s := c.server
 	if api := s.served[h.Key]; h.Version < api.Min || h.Version > api.Max {
 		if h.Key == int16(kmsg.ApiVersions) {
@@ -89,6 +92,10 @@ func (c *connection) dispatch(h RequestHeader, body []byte) kmsg.Response {
 	if err != nil {
 		c.refuse(h, err.Error())
 		return nil
+	}
+	if !admitted {
+		s.log.Warn("request refused", c.about(h, anotherInstance)...)
+		return ErrorResponse(request, int16(raft.InvalidRequest), anotherInstance)
 	}
 	if q, ok := request.(*kmsg.ApiVersionsRequest); ok {
 		return answerApiVersions(q, s.apis, s.config.Versions())
@@ -137,7 +144,7 @@ func (c *connection) refuse(h RequestHeader, reason string) {
 // about returns the attributes of a log line about a request.
 func (c *connection) about(h RequestHeader, reason string) []any {
 	return []any{
-		slog.Any("remote", c.net.RemoteAddr()), slog.String("client", h.client()),
+		slog.Any("remote", c.net.RemoteAddr()), slog.String("client", h.client()), slog.String("instance", h.instance()),
 		slog.String("api", kmsg.NameForKey(h.Key)), slog.Int("key", int(h.Key)), slog.Int("version", int(h.Version)),
 		slog.String("reason", reason),
 	}

@@ -91,7 +91,7 @@ func FuzzRequest(f *testing.F) {
 	for key := range int16(kmsg.MaxKey + 1) {
 		if q := kmsg.RequestForKey(key); q != nil {
 			q.SetVersion(q.MaxVersion())
-			f.Add(AppendRequest(nil, q, "fuzz", 1))
+			f.Add(AppendRequest(nil, q, Self{ClientID: "fuzz"}, 1))
 		}
 	}
 	for _, odd := range oddRequests(f) {
@@ -118,16 +118,16 @@ func FuzzRequest(f *testing.F) {
 		}
 		// The decoder of kmsg takes what it doesn't encode, such as null for an array that can't be null: so the
 		// second encoding is compared with the first one.
-		first := AppendRequest(nil, q, h.client(), h.CorrelationID)
+		first := AppendRequest(nil, q, Self{h.client(), h.ClientInstanceID}, h.CorrelationID)
 		h2, body2, err := DecodeRequestHeader(first[4:])
-		if err != nil || h2.Key != h.Key || h2.Version != h.Version || h2.CorrelationID != h.CorrelationID || h2.client() != h.client() {
+		if err != nil || h2.Key != h.Key || h2.Version != h.Version || h2.CorrelationID != h.CorrelationID || h2.client() != h.client() || h2.ClientInstanceID != h.ClientInstanceID {
 			t.Fatalf("header %+v, then %+v, %v", h, h2, err)
 		}
 		q2, err := decodeBody(h2.Key, h2.Version, body2)
 		if err != nil {
 			t.Fatalf("%s v%d: own encoding refused: %v", kmsg.NameForKey(h.Key), h.Version, err)
 		}
-		if second := AppendRequest(nil, q2, h.client(), h.CorrelationID); !bytes.Equal(first, second) {
+		if second := AppendRequest(nil, q2, Self{h2.client(), h2.ClientInstanceID}, h.CorrelationID); !bytes.Equal(first, second) {
 			t.Fatalf("%s v%d: encoded as\n%x\nthen\n%x", kmsg.NameForKey(h.Key), h.Version, first, second)
 		}
 	})
