@@ -24,11 +24,12 @@ const (
 
 // connection is the server's side of one connection. Its goroutine is in serve.
 type connection struct {
-	server  *Server
-	net     net.Conn
-	client  clientInstance
-	request []byte // buffer of the last request
-	answer  []byte // buffer of the last answer
+	server   *Server
+	net      net.Conn
+	client   clientInstance
+	software Software
+	request  []byte // buffer of the last request
+	answer   []byte // buffer of the last answer
 }
 
 // serve answers requests one by one until the connection or the server is closed.
@@ -98,9 +99,15 @@ func (c *connection) dispatch(h RequestHeader, body []byte, admitted bool) kmsg.
 		return ErrorResponse(request, int16(raft.InvalidRequest), anotherInstance)
 	}
 	if q, ok := request.(*kmsg.ApiVersionsRequest); ok {
-		return answerApiVersions(q, s.apis, s.config.Versions())
+		r := answerApiVersions(q, s.apis, s.config.Versions())
+		if r.ErrorCode == 0 && q.Version >= 3 {
+			c.software = Software{q.ClientSoftwareName, q.ClientSoftwareVersion}
+		}
+		return r
 	}
-	return s.config.Handler.Handle(s.ctx, &Request{Listener: s.config.Listener, Remote: c.net.RemoteAddr(), Header: h, Body: request})
+	return s.config.Handler.Handle(s.ctx, &Request{
+		Listener: s.config.Listener, Remote: c.net.RemoteAddr(), Software: c.software, Header: h, Body: request,
+	})
 }
 
 // deadlineReader reads from a connection and gives up after the idle timeout.

@@ -26,9 +26,16 @@ const (
 type Request struct {
 	Listener string
 	Remote   net.Addr
+	Software Software // of the client
 	Header   RequestHeader
 	Body     kmsg.Request
 }
+
+// Software is what a client runs, as it says in its ApiVersions request (KIP-511).
+type Software struct{ Name, Version string }
+
+// unknownSoftware is that of a client that doesn't say, in Kafka's words.
+var unknownSoftware = Software{"unknown", "unknown"}
 
 // Handler answers the requests of a listener, those of ApiVersions aside.
 type Handler interface {
@@ -53,6 +60,7 @@ type ServerConfig struct {
 	IdleTimeout                         time.Duration // connections.max.idle.ms: no byte read or written for so long
 	Logger                              *slog.Logger
 	Versions                            func() VersionInfo // called for each ApiVersions request
+	Gone                                func(net.Addr)     // a connection of this client is closed; nil: nobody wants to know
 }
 
 // Server serves the connections of one listener. Its methods may be called from any goroutine.
@@ -153,11 +161,14 @@ func (s *Server) admit(c net.Conn) {
 		c.Close()
 		return
 	}
-	own := &connection{server: s, net: c}
+	own := &connection{server: s, net: c, software: unknownSoftware}
 	s.connections[own] = true
 	s.perHost[host]++
 	s.done.Go(func() {
 		defer s.remove(own, host)
+		if s.config.Gone != nil {
+			defer s.config.Gone(c.RemoteAddr())
+		}
 		own.serve()
 	})
 }
