@@ -57,8 +57,8 @@ bench: ## Run the benchmarks, then kstorage beside Apache Kafka; needs Java 17 o
 interop: ## Test against real Apache Kafka; needs Java 17 or newer and Maven.
 	$(GO) test -tags $(TAGS),interop -count=1 -timeout 30m ./interop/...
 
-docs: ## Write the texts that are made from the code: docs/cli.md.
-	$(GO) test -tags $(TAGS) ./cmd/kstorage -run TestDocs -update
+docs: ## Write the texts that are made from the code: docs/cli.md, docs/cli-kfeatures.md.
+	$(GO) test -tags $(TAGS) ./cmd/kstorage ./cmd/kfeatures -run TestDocs -update
 
 clean: ## Remove what was built.
 	rm -rf bin coverage.out

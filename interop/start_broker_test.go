@@ -61,13 +61,17 @@ func TestKafkaBrokerOnStarted(t *testing.T) {
 	const level = "4.4-IV2"
 	const session = 3 * time.Second
 	folder := t.TempDir()
-	controllers := quorumOf(t, folder, 3, fmt.Sprintf("broker.session.timeout.ms=%d", session.Milliseconds()), "broker.heartbeat.interval.ms=300")
+	controllers := quorumOf(t, folder, 3, fmt.Sprintf("broker.session.timeout.ms=%d", session.Milliseconds()), "broker.heartbeat.interval.ms=300",
+		"metadata.max.idle.interval.ms=50", "metadata.log.max.record.bytes.between.snapshots=1500")
 	broker := newNode(t, folder, 4, "broker", []string{"d1", "d2"}, "broker.heartbeat.interval.ms=300")
 	for _, c := range controllers {
 		byKstorage.format(t, c, slices.Concat([]string{"-r", level, "-I", initialControllers(controllers...)}, scram)...)
 	}
 	byKstorage.format(t, broker.write(t, bootstrapServers(controllers...)), "-r", level)
 	servers := startAll(t, ofKstorage, controllers...)
+	for _, c := range controllers {
+		waitSnapshots(t, c, 1) // so that the broker begins with one
+	}
 	b := startServer(t, broker)
 	running := func() {
 		t.Helper()
@@ -75,6 +79,9 @@ func TestKafkaBrokerOnStarted(t *testing.T) {
 		b.wait(t, started)
 	}
 	running()
+	if len(snapshots(t, broker)) == 0 {
+		t.Error("the broker should have fetched a snapshot")
+	}
 	states := func(want ...string) {
 		t.Helper()
 		eventually(t, fmt.Sprintf("the states of broker %d", broker.id), func() error {

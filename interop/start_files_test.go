@@ -58,9 +58,11 @@ func TestKafkaReadsStarted(t *testing.T) {
 			byKstorage.format(t, broker.write(t, quorum), "-r", level)
 			byKstorage.format(t, observer.write(t, quorum), "-r", level, "-N")
 			nodes := []*node{controller, broker, observer}
-			servers := startAll(t, ofKstorage, nodes...)
+			servers := startAll(t, ofKstorage, controller, broker)
 			servers[1].signal(syscall.SIGTERM) // leaves records, too
 			servers[1].waitEnd(t)
+			waitSnapshots(t, controller, 1) // the observer begins with it
+			servers = append(servers, startAll(t, ofKstorage, observer)...)
 			for _, n := range []*node{controller, observer} {
 				waitSnapshots(t, n, 2)
 			}

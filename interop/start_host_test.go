@@ -22,13 +22,14 @@ import (
 
 // engine is what runs a node: kstorage or Kafka.
 type engine struct {
+	name string
 	formatter
 	start func(t *testing.T, n *node) *server
 }
 
 var (
-	ofKafka    = engine{byKafka, startServer}
-	ofKstorage = engine{byKstorage, startKstorage}
+	ofKafka    = engine{"Kafka", byKafka, startServer}
+	ofKstorage = engine{"kstorage", byKstorage, startKstorage}
 )
 
 // started is the line with which a node of either kind says that it is up.

@@ -3,6 +3,8 @@
 package interop
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -19,11 +21,32 @@ func contents(t *testing.T, n *node) []string {
 	for _, e := range checkDump(t, slices.Max(snapshots(t, n))) {
 		// Batches and control records are about the file.
 		if strings.HasSuffix(e.Kind, "_RECORD") && e.Kind != "REGISTER_CONTROLLER_RECORD" {
-			records = append(records, fmt.Sprintf("%s v%d %s", e.Kind, e.Version, e.Data))
+			records = append(records, fmt.Sprintf("%s v%d %s", e.Kind, e.Version, sortedLists(t, e.Data)))
 		}
 	}
 	slices.Sort(records)
 	return records
+}
+
+// sortedLists sorts what is in the lists of a registration: Kafka's order is that of a hash map.
+func sortedLists(t *testing.T, data string) string {
+	t.Helper()
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(data), &fields); err != nil {
+		t.Fatalf("%v: %s", err, data)
+	}
+	for _, name := range []string{"features", "endPoints"} {
+		var list []json.RawMessage
+		if json.Unmarshal(fields[name], &list) == nil {
+			slices.SortFunc(list, func(a, b json.RawMessage) int { return bytes.Compare(a, b) })
+			fields[name], _ = json.Marshal(list) // what was decoded
+		}
+	}
+	sorted, err := json.Marshal(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(sorted)
 }
 
 // checkContents compares what a snapshot has with what it should have.

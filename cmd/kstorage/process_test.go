@@ -109,11 +109,11 @@ func (p *process) end() (int, error) {
 }
 
 // quit lets the process shut down.
-func (p *process) quit() error {
-	p.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // if it has ended, end tells
+func (p *process) quit(signal syscall.Signal) error {
+	p.cmd.Process.Signal(signal) //nolint:errcheck // if it has ended, end tells
 	code, err := p.end()
 	if err == nil && code != 0 {
-		err = p.fault("has ended with exit code %d behind SIGTERM", code)
+		err = p.fault("has ended with exit code %d behind %v", code, signal)
 	}
 	return err
 }

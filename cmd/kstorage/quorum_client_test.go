@@ -70,3 +70,34 @@ func describeQuorum(ctx context.Context, c *wire.Client) (*kmsg.DescribeQuorumRe
 	}
 	return &resp.Topics[0].Partitions[0], nil
 }
+
+// upgradeFeature asks the active controller, which is the one that does not say NOT_CONTROLLER.
+func upgradeFeature(addresses []string, feature string, level int16) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		for _, a := range addresses {
+			c := wire.NewClient(a, wire.Self{ClientID: "test"}, nil)
+			q := kmsg.NewPtrUpdateFeaturesRequest()
+			u := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+			const upgrade = 1
+			u.Feature, u.MaxVersionLevel, u.UpgradeType = feature, level, upgrade
+			q.FeatureUpdates = append(q.FeatureUpdates, u)
+			r, err := c.Do(ctx, q)
+			c.Close()
+			if err != nil {
+				continue
+			}
+			const notController = 41
+			switch resp := r.(*kmsg.UpdateFeaturesResponse); {
+			case resp.ErrorCode == 0:
+				return nil
+			case resp.ErrorCode != notController:
+				return fmt.Errorf("%s: %s: %s", a, wire.ErrorName(resp.ErrorCode), *resp.ErrorMessage)
+			}
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
+}

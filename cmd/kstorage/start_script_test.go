@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -21,11 +22,12 @@ import (
 //	run NAME kstorage start ARG...      start it, with true randomness and time; its stderr is appended to NAME.log
 //	await NAME REGEXP                   wait for a line since its start
 //	[!] logged NAME REGEXP              there is such a line by now, or not
-//	quit NAME                           SIGTERM: it must end with the exit code 0
+//	quit NAME [SIGINT]                  SIGTERM, or this: it must end with the exit code 0
 //	crash NAME                          SIGKILL
 //	dies NAME REGEXP...                 it must end by itself with the exit code 1, for these reasons
 //	declines REGEXP kstorage start ARG...  run and dies; no file has changed (.lock aside)
 //	voters ID...                        wait until these are the voters, as the leader among the controllers at P1 to P9 says
+//	upgrade FEATURE LEVEL               the active controller must do that
 //	property VAR KEY FILE...            VAR becomes the value that KEY has in each of the properties FILEs
 //
 // What still runs at the end of a script is killed.
@@ -40,6 +42,7 @@ var startCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"declines": declines,
 	"property": property,
 	"voters":   awaitVoters,
+	"upgrade":  upgrade,
 }
 
 // running is the key of the processes of a script, by name.
@@ -148,10 +151,14 @@ func logged(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func quit(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: quit NAME")
+	signal := syscall.SIGTERM
+	if len(args) == 2 && args[1] == "SIGINT" {
+		signal, args = syscall.SIGINT, args[:1]
 	}
-	check(ts, find(ts, args[0]).quit())
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: quit NAME [SIGINT]")
+	}
+	check(ts, find(ts, args[0]).quit(signal))
 }
 
 func crash(ts *testscript.TestScript, neg bool, args []string) {
@@ -237,15 +244,20 @@ func property(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], value)
 }
 
-func awaitVoters(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) == 0 {
-		ts.Fatalf("usage: voters ID...")
-	}
+// controllers are the addresses at which the controllers of a script may be.
+func controllers(ts *testscript.TestScript) []string {
 	var addresses []string
 	for i := 1; i <= 9; i++ {
 		addresses = append(addresses, ts.Getenv("HOST")+":"+ts.Getenv("P"+strconv.Itoa(i)))
 	}
-	check(ts, quorumState(addresses, func(s *kmsg.DescribeQuorumResponseTopicPartition) bool {
+	return addresses
+}
+
+func awaitVoters(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: voters ID...")
+	}
+	check(ts, quorumState(controllers(ts), func(s *kmsg.DescribeQuorumResponseTopicPartition) bool {
 		var ids []string
 		for _, v := range s.CurrentVoters {
 			ids = append(ids, strconv.Itoa(int(v.ReplicaID)))
@@ -253,4 +265,13 @@ func awaitVoters(ts *testscript.TestScript, neg bool, args []string) {
 		slices.Sort(ids)
 		return slices.Equal(ids, args)
 	}))
+}
+
+func upgrade(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: upgrade FEATURE LEVEL")
+	}
+	level, err := strconv.ParseInt(args[1], 10, 16)
+	ts.Check(err)
+	check(ts, upgradeFeature(controllers(ts), args[0], int16(level)))
 }

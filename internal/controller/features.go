@@ -147,9 +147,6 @@ func (c *Controller) checkUpdate(name string, level int16, kind int8, proposed m
 	if err != nil {
 		return refuse("%v", err)
 	}
-	if level > 0 {
-		required = append(required, features.Level{Name: features.MetadataVersionName, Level: int16(features.Minimum)})
-	}
 	for _, r := range required {
 		have, ok := proposed[r.Name]
 		if !ok {

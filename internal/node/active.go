@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -181,6 +182,10 @@ func (c *cluster) decide(q kmsg.Request, to chan<- kmsg.Response) error {
 		records, answer = c.active.controller.Handle(c.clock.now(), next, q)
 		return records
 	})
+	if _, ok := errors.AsType[*record.RecordError](err); ok { // a text that is too long: nothing is written
+		to <- refuse(q, codeInvalidRequest)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

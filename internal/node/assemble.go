@@ -81,14 +81,10 @@ func (n *node) controllerRequest(incarnation uuid.UUID) *kmsg.ControllerRegistra
 	return q
 }
 
-// brokerRequest is the registration of this broker, without the cluster id.
+// brokerRequest is the registration of this broker, without the cluster id and the log directories.
 func (n *node) brokerRequest(incarnation uuid.UUID) *kmsg.BrokerRegistrationRequest {
 	q := kmsg.NewPtrBrokerRegistrationRequest()
 	q.BrokerID, q.IncarnationID, q.Rack, q.PreviousBrokerEpoch = n.settings.NodeID, incarnation, n.settings.Rack, -1
-	online, _ := n.storage.LogDirIDs()
-	for _, id := range online {
-		q.LogDirs = append(q.LogDirs, id)
-	}
 	for _, e := range n.settings.Advertised {
 		l := kmsg.NewBrokerRegistrationRequestListener()
 		l.Name, l.Host, l.Port = e.Listener, e.Host, e.Port

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kstorage/internal/raft"
@@ -37,11 +38,13 @@ func (s brokerState) String() string {
 // broker is the life of a broker as the active controller sees it (KIP-631): registration, then heartbeats, first
 // fenced until it has caught up, then unfenced; at the end it asks for leave.
 //
-// It has no topics and takes no replicas: from 4.3-IV0 on it reports all its directories as cordoned.
+// It has no topics and takes no replicas: from 4.3-IV0 on it reports all its directories as cordoned, below it warns. It
+// stops if the cluster counts on it for a replica all the same.
 type broker struct {
-	registration *kmsg.BrokerRegistrationRequest // without the cluster id
-	interval     time.Duration                   // broker.heartbeat.interval.ms
-	patience     time.Duration                   // initial.broker.registration.timeout.ms
+	registration *kmsg.BrokerRegistrationRequest // without the cluster id, and without log directories until it registers
+	logDirs      func() (online, offline []uuid.UUID)
+	interval     time.Duration // broker.heartbeat.interval.ms
+	patience     time.Duration // initial.broker.registration.timeout.ms
 	views        *views
 	channel      *controllerChannel
 	log          *slog.Logger
@@ -66,7 +69,12 @@ func (b *broker) run(ctx, work context.Context) error {
 	for {
 		state := brokerState(b.state.Load())
 		resp, err := b.heartbeat(asking, epoch, state)
-		switch {
+		switch v := b.views.get(); {
+		case v.replicas > 0 && state != brokerStopping && (state != brokerStarting || err == nil && resp.IsCaughtUp):
+			return &Error{
+				What: fmt.Sprintf("the cluster has replicas of %d partitions on broker %d, and a kstorage node has no topics", v.replicas, b.registration.BrokerID),
+				Fix:  "run Apache Kafka as this broker, or move its partitions to other brokers first (kafka-reassign-partitions)",
+			}
 		case state == brokerStopping && resp != nil && resp.ErrorCode == codeStaleBrokerEpoch:
 			return nil // it was unregistered
 		case err != nil:
@@ -80,6 +88,9 @@ func (b *broker) run(ctx, work context.Context) error {
 		case state == brokerRecovery && !resp.IsFenced:
 			b.enter(brokerRunning)
 			close(b.running)
+			if !v.version.SupportsCordonedDirectories() {
+				b.log.Warn("The cluster may give this broker partitions, of which it takes none: below metadata.version 4.3-IV0 it cannot say so", "metadata.version", v.version)
+			}
 			fenced = false
 			continue // reports the cordoned directories at once
 		case state == brokerStopping && resp.ShouldShutdown:
@@ -166,12 +177,26 @@ func (b *broker) register(ctx context.Context) (epoch int64, registered bool, er
 			return 0, false, &Error{
 				What:  fmt.Sprintf("broker %d could not register within %v: %v", b.registration.BrokerID, b.patience, failure),
 				Where: "initial.broker.registration.timeout.ms",
-				Fix:   "see what the active controller logged about it",
+				Fix:   wayOut(failure),
 			}
 		case <-pause:
 		case <-next(v, pause):
 		}
 	}
+}
+
+// wayOut is what a person can do about a registration that fails.
+func wayOut(failure error) string {
+	code, _ := errors.AsType[answerError](failure)
+	switch int16(code) {
+	case codeDuplicateBroker:
+		return "another node runs with this node.id: give each an id of its own, or stop the other one"
+	case codeInvalidRegistration:
+		return "a log directory has the directory.id of one of another broker: it is a copy, start without it"
+	case codeUnsupportedVersion:
+		return "the cluster has finalized features that this release does not support (kfeatures describe): run the release that the other nodes run"
+	}
+	return "see to the active controller, and to the network between"
 }
 
 // next is v's channel where there is no pause to keep.
@@ -183,6 +208,11 @@ func next(v *view, pause <-chan time.Time) <-chan struct{} {
 }
 
 func (b *broker) ask(ctx context.Context, clusterID string) (epoch int64, err error) {
+	b.registration.LogDirs = nil
+	online, _ := b.logDirs() // now: one may have failed when the cluster id was stored
+	for _, id := range online {
+		b.registration.LogDirs = append(b.registration.LogDirs, id)
+	}
 	q := *b.registration
 	q.ClusterID = clusterID
 	ctx, cancel := context.WithTimeout(ctx, channelTimeout)

@@ -63,12 +63,16 @@ func soon[T any](t *testing.T, c <-chan T, what string) (v T) {
 }
 
 // startBroker runs broker 1 until work ends.
-func startBroker(t *testing.T, v view) (b *broker, endWork func(), done chan error) {
+func startBroker(t *testing.T, v view, change ...func(*broker)) (b *broker, endWork func(), done chan error) {
 	t.Helper()
 	views := newViews(v)
 	b = &broker{
 		registration: &kmsg.BrokerRegistrationRequest{BrokerID: 1}, interval: time.Millisecond, patience: time.Minute,
 		views: views, channel: &controllerChannel{views: views}, log: slog.New(slog.DiscardHandler), running: make(chan struct{}),
+		logDirs: func() (online, offline []uuid.UUID) { return online, offline },
+	}
+	for _, change := range change {
+		change(b)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	work, endWork := context.WithCancel(context.Background())
@@ -139,7 +143,7 @@ func TestWaitNamesRefusal(t *testing.T) {
 	refused := make(chan struct{}, 1)
 	v := viewOf(t, func(_ context.Context, q kmsg.Request) kmsg.Response {
 		r := q.ResponseKind().(*kmsg.BrokerRegistrationResponse)
-		r.ErrorCode = 101
+		r.ErrorCode = codeDuplicateBroker
 		select {
 		case refused <- struct{}{}:
 		default:
@@ -151,6 +155,53 @@ func TestWaitNamesRefusal(t *testing.T) {
 	soon(t, refused, "another one")
 	if why := (&node{broker: b}).waitsFor(&v); !strings.Contains(why, "DUPLICATE_BROKER_REGISTRATION") {
 		t.Error(why)
+	}
+	endWork()
+	if err := soon(t, done, "the end"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBrokerIsRefused: why and what to do stands in the reason to stop.
+func TestBrokerIsRefused(t *testing.T) {
+	for code, fix := range map[int16]string{codeDuplicateBroker: "node.id", codeInvalidRegistration: "directory.id", codeUnsupportedVersion: "kfeatures describe"} {
+		v := viewOf(t, func(_ context.Context, q kmsg.Request) kmsg.Response {
+			r := q.ResponseKind().(*kmsg.BrokerRegistrationResponse)
+			r.ErrorCode = code
+			return r
+		})
+		_, _, done := startBroker(t, v, func(b *broker) { b.patience = time.Millisecond })
+		e, ok := errors.AsType[*Error](soon(t, done, "the end"))
+		if !ok || !strings.Contains(e.What, wire.ErrorName(code)) || !strings.Contains(e.Fix, fix) {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// TestBrokerRegistersDirectoriesInUse: not those that were when the node started.
+func TestBrokerRegistersDirectoriesInUse(t *testing.T) {
+	online := []uuid.UUID{dirID(dirA), dirID(dirB)}
+	registered := make(chan [][16]byte, 1)
+	v := viewOf(t, func(ctx context.Context, q kmsg.Request) kmsg.Response {
+		r := q.ResponseKind().(*kmsg.BrokerRegistrationResponse)
+		r.ErrorCode = codeDuplicateBroker
+		select {
+		case registered <- q.(*kmsg.BrokerRegistrationRequest).LogDirs:
+		case <-ctx.Done():
+		}
+		return r
+	})
+	_, endWork, done := startBroker(t, v, func(b *broker) {
+		b.logDirs = func() (_, offline []uuid.UUID) {
+			before := online
+			online = online[:1]
+			return before, nil
+		}
+	})
+	for n := 2; n > 0; n-- {
+		if got := soon(t, registered, "the registration"); len(got) != n || got[0] != dirID(dirA) {
+			t.Errorf("registered are %v", got)
+		}
 	}
 	endWork()
 	if err := soon(t, done, "the end"); err != nil {

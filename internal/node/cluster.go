@@ -277,6 +277,7 @@ func (c *cluster) show() {
 		caughtUp:  c.highWatermark >= 0 && c.next >= c.highWatermark,
 		offset:    image.Offset,
 		features:  image.FeaturesOffset(),
+		replicas:  image.Replicas(int32(c.nodeID)),
 	}
 	if v.features != c.shown {
 		c.shown, c.levels = v.features, image.FinalizedFeatures()

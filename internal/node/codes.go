@@ -1,8 +1,6 @@
 package node
 
 import (
-	"errors"
-
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kstorage/internal/raft"
@@ -14,8 +12,10 @@ const (
 	codeNotController           int16 = 41
 	codeStaleBrokerEpoch        int16 = 77
 	codeUnknownTopicID          int16 = 100
+	codeDuplicateBroker         int16 = 101
 	codeMismatchedEndpointType  int16 = 114
 	codeUnsupportedEndpointType int16 = 115
+	codeInvalidRegistration     int16 = 119
 
 	codeUnknownTopic       = int16(raft.UnknownTopicOrPartition)
 	codeTimedOut           = int16(raft.RequestTimedOut)
@@ -23,12 +23,17 @@ const (
 	codeInvalidRequest     = int16(raft.InvalidRequest)
 )
 
+// answerError is the code of an answer that refuses.
+type answerError int16
+
+func (e answerError) Error() string { return wire.ErrorName(int16(e)) }
+
 // codeError is the error that a code of an answer stands for, nil for none.
 func codeError(code int16) error {
 	if code == 0 {
 		return nil
 	}
-	return errors.New(wire.ErrorName(code))
+	return answerError(code)
 }
 
 // fromNoController tells whether an answer to one of the forwardable APIs is that of a node which is not the active

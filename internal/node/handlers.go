@@ -60,11 +60,11 @@ func (h *controllerHandler) Handle(ctx context.Context, r *wire.Request) kmsg.Re
 	if refusal != nil {
 		return refusal
 	}
-	answer, records, err := h.quorum.call(ctx, r.Listener, request)
+	answer, data, err := h.quorum.call(ctx, r.Listener, request)
 	if err != nil {
 		return nil
 	}
-	return wire.EncodeRaftResponse(r.Body, answer, records, h.wallAt)
+	return wire.EncodeRaftResponse(r.Body, answer, data, h.wallAt)
 }
 
 // wallAt is a time of the core as milliseconds since the Unix epoch; it keeps the clock's -1 for never.

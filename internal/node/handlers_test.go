@@ -1,17 +1,23 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kstorage/features"
+	"kstorage/internal/controller"
+	"kstorage/internal/disk"
 	"kstorage/internal/metadata"
 	"kstorage/internal/raft"
 	"kstorage/internal/record"
+	"kstorage/internal/wire"
 )
 
 // loaded returns a metadata loop, run by the test, whose image has the records.
@@ -72,6 +78,36 @@ func registered(id int64) record.Record {
 	return r
 }
 
+// TestFetchedSnapshot: the piece of a snapshot that is asked for goes over the wire.
+func TestFetchedSnapshot(t *testing.T) {
+	l := newLab(t)
+	n := l.start(labConfig(1, 1), disk.OS, t.TempDir())
+	t.Cleanup(func() { kill(n) })
+	l.leader(n)
+	n.append(1)
+	n.snapshot()
+	id := n.status().Snapshots[0]
+	want, err := os.ReadFile(n.log.SnapshotPath(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &controllerHandler{quorum: n.q, views: newViews(view{clusterID: "lab"})}
+	const from = 5
+	p := kmsg.NewFetchSnapshotRequestTopicPartition()
+	p.CurrentLeaderEpoch, p.Position = int32(n.status().Epoch), from
+	p.SnapshotID.EndOffset, p.SnapshotID.Epoch = int64(id.EndOffset), int32(id.Epoch)
+	q := kmsg.NewPtrFetchSnapshotRequest()
+	q.ReplicaID, q.MaxBytes = 2, int32(len(want))
+	q.Topics = []kmsg.FetchSnapshotRequestTopic{{Topic: "__cluster_metadata", Partitions: []kmsg.FetchSnapshotRequestTopicPartition{p}}}
+	r := h.Handle(t.Context(), &wire.Request{Listener: "CONTROLLER", Body: q}).(*kmsg.FetchSnapshotResponse)
+	if r.ErrorCode != 0 || len(r.Topics) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	if got := r.Topics[0].Partitions[0]; got.ErrorCode != 0 || got.Size != int64(len(want)) || !bytes.Equal(got.Bytes, want[from:]) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestDescribedController: who asks a controller learns a controller that may know more, also while there is no leader.
 func TestDescribedController(t *testing.T) {
 	c := loaded(t, finalized(features.MetadataVersionName, 33), registered(1), registered(2))
@@ -97,6 +133,45 @@ func TestDescribedController(t *testing.T) {
 		r := describeCluster(t.Context(), c, c.views.get(), q, "CONTROLLER", controllerEndpoints).(*kmsg.DescribeClusterResponse)
 		if r.ErrorCode != 0 || r.ControllerID != test.want || len(r.Brokers) != 2 {
 			t.Errorf("%s: %+v", test.reason, r)
+		}
+	}
+}
+
+// TestTextsTooLongForRecords: what a peer sends does not stop the active controller.
+func TestTextsTooLongForRecords(t *testing.T) {
+	long := strings.Repeat("x", 1<<15)
+	registration := func(name, host, feature string) kmsg.Request {
+		q := kmsg.NewPtrControllerRegistrationRequest()
+		q.Listeners = []kmsg.ControllerRegistrationRequestListener{{Name: name, Host: host, Port: 9093}}
+		q.Features = []kmsg.ControllerRegistrationRequestFeature{{Name: feature}}
+		return q
+	}
+	broker := kmsg.NewPtrBrokerRegistrationRequest()
+	broker.ClusterID, broker.Rack, broker.LogDirs = clusterA, &long, [][16]byte{dirID(dirA)}
+	broker.Features = []kmsg.BrokerRegistrationRequestFeature{{Name: features.MetadataVersionName, MinSupportedVersion: 7, MaxSupportedVersion: 33}}
+	for _, q := range []kmsg.Request{
+		registration(long, "localhost", "a"), registration("CONTROLLER", long, "a"), registration("CONTROLLER", "localhost", long), broker,
+	} {
+		c := loaded(t, finalized(features.MetadataVersionName, 33))
+		answers := make(chan kmsg.Response, 1)
+		if err := c.do(t.Context(), func() {
+			c.active = &active{controller: controller.New(controller.Config{NodeID: 1, ClusterID: clusterA}, c.loader.Image().Clone(), 1, 0, false)}
+			if err := c.decide(q, answers); err != nil {
+				t.Errorf("%s stops the node: %v", kmsg.NameForKey(q.Key()), err)
+				return
+			}
+			switch r := (<-answers).(type) {
+			case *kmsg.ControllerRegistrationResponse:
+				if r.ErrorCode != codeInvalidRequest {
+					t.Errorf("%+v", r)
+				}
+			case *kmsg.BrokerRegistrationResponse:
+				if r.ErrorCode != codeInvalidRequest {
+					t.Errorf("%+v", r)
+				}
+			}
+		}); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

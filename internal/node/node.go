@@ -25,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -54,14 +55,27 @@ type Options struct {
 }
 
 // Run runs a node until ctx ends, and then lets it hand over; that is no error. Errors are *Error, joined, where a
-// person can do something; else what has happened to the disk or between the nodes.
+// person can do something; else what has happened between the nodes.
 func Run(ctx context.Context, o Options) error {
 	n := &node{Options: o, clock: clock{start: time.Now(), wall: o.Now}}
 	defer n.close()
-	if err := n.open(); err != nil {
+	err := n.open()
+	if err == nil {
+		err = n.run(ctx)
+	}
+	return diskError(err)
+}
+
+// diskError makes a failure of the disk an *Error.
+func diskError(err error) error {
+	failed, ok := errors.AsType[*fs.PathError](err)
+	if _, told := errors.AsType[*Error](err); !ok || told {
 		return err
 	}
-	return n.run(ctx)
+	return &Error{
+		What: fmt.Sprintf("cannot %s %s: %s", failed.Op, failed.Path, disk.Reason(failed.Err)), Err: err,
+		Fix: "see to the disk, the space that is left on it and the permissions of this node's user, then start again: a node stops at the first failure of its disk",
+	}
 }
 
 // node is the parts of a node. open sets all of them.
@@ -141,7 +155,7 @@ func (n *node) open() (err error) {
 	}
 	if s.IsBroker {
 		n.broker = &broker{
-			registration: n.brokerRequest(incarnation), interval: s.HeartbeatInterval, patience: s.RegistrationTimeout,
+			registration: n.brokerRequest(incarnation), logDirs: n.storage.LogDirIDs, interval: s.HeartbeatInterval, patience: s.RegistrationTimeout,
 			views: n.views, channel: channel(), log: n.Log,
 			running: make(chan struct{}),
 		}

@@ -81,10 +81,10 @@ type event struct {
 	do    func() error // an error ends the loop
 }
 
-// answer is the response to a call, with the records that it names.
+// answer is the response to a call, with the bytes that it names.
 type answer struct {
 	response raft.Response
-	records  []byte
+	bytes    []byte
 }
 
 // errStopped is in the error of each call that the end of the loop has left without an answer.
@@ -303,12 +303,10 @@ func (q *quorum) reply(e raft.Reply) error {
 	var err error
 	switch r := e.Response.(type) {
 	case *raft.FetchResponse:
-		a.records, err = q.log.Read(r.Read)
+		a.bytes, err = q.log.Read(r.Read)
 	case *raft.FetchSnapshotResponse:
 		if r.Read > 0 {
-			filled := *r
-			filled.Bytes, err = q.log.ReadSnapshot(r.SnapshotID, r.Position, r.Read)
-			a.response = &filled
+			a.bytes, err = q.log.ReadSnapshot(r.SnapshotID, r.Position, r.Read)
 		}
 	}
 	if err != nil {
@@ -339,8 +337,9 @@ func (q *quorum) shutdown() { q.input(raft.Shutdown{}) }
 func (q *quorum) fail(reason error) { q.box.put(event{do: func() error { return reason }}) }
 
 // call lets the core answer a request that came in through a listener; "" is the node itself. It waits for the
-// answer and returns it with the records of a Fetch, which must not be changed. When ctx ends, the answer is
-// dropped, but the request may take effect. Errors: that of ctx, and one with errStopped and the reason in it.
+// answer and returns it with the records of a Fetch or the piece of a FetchSnapshot, which must not be changed. When
+// ctx ends, the answer is dropped, but the request may take effect. Errors: that of ctx, and one with errStopped and
+// the reason in it.
 func (q *quorum) call(ctx context.Context, listener string, r raft.Request) (raft.Response, []byte, error) {
 	answers := make(chan answer, 1)
 	q.mu.Lock()
@@ -352,7 +351,7 @@ func (q *quorum) call(ctx context.Context, listener string, r raft.Request) (raf
 	var err error
 	select {
 	case a := <-answers:
-		return a.response, a.records, nil
+		return a.response, a.bytes, nil
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-q.ended:
@@ -363,7 +362,7 @@ func (q *quorum) call(ctx context.Context, listener string, r raft.Request) (raf
 	delete(q.waiting, id)
 	select {
 	case a := <-answers: // came at the same time, and an answer is worth more than an error
-		return a.response, a.records, nil
+		return a.response, a.bytes, nil
 	default:
 		return nil, nil, err
 	}

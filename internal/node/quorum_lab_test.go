@@ -278,19 +278,24 @@ func (p *labPeers) exchange(ctx context.Context, s raft.Send) raft.Input {
 	if to == nil {
 		return raft.SendFailed{ID: s.ID, Reason: raft.Refused}
 	}
-	response, records, err := to.q.call(ctx, "CONTROLLER", s.Request)
+	response, data, err := to.q.call(ctx, "CONTROLLER", s.Request)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return raft.SendFailed{ID: s.ID, Reason: raft.TimedOut}
 	case err != nil:
 		return raft.SendFailed{ID: s.ID, Reason: raft.Disconnected}
 	}
-	if r, ok := response.(*raft.FetchResponse); ok {
+	switch r := response.(type) {
+	case *raft.FetchResponse:
 		filled := *r
 		filled.Read = raft.LogRange{}
-		if filled.Batches, err = raft.DecodeBatches(records); err != nil {
+		if filled.Batches, err = raft.DecodeBatches(data); err != nil {
 			return raft.SendFailed{ID: s.ID, Reason: raft.Corrupt}
 		}
+		response = &filled
+	case *raft.FetchSnapshotResponse:
+		filled := *r
+		filled.Read, filled.Bytes = 0, data
 		response = &filled
 	}
 	return raft.Answered{ID: s.ID, Response: response}

@@ -20,6 +20,7 @@ type view struct {
 	features  raft.Offset              // at which the features last changed; Unknown: none is finalized
 	levels    []features.Level         // those that are finalized
 
+	replicas   int       // that the cluster has on the broker of this node's id
 	controller uuid.UUID // the incarnation that is registered as the controller of this node's id
 
 	next chan struct{} // closed as soon as there is a newer view

@@ -69,6 +69,9 @@ func (c *Core) addVoter(in Received, r *AddVoterRequest) (Code, string) {
 	if !ok {
 		return InvalidRequest, "the voter has no endpoint of the listener " + c.cfg.DefaultListener
 	}
+	if !recordable(r.Endpoints) {
+		return InvalidRequest, "a listener or host of the voter is too long"
+	}
 	l := c.role.(*leader)
 	if code, message := c.checkChange(l); code != NoError {
 		return code, message
@@ -206,7 +209,7 @@ func (c *Core) updateVoter(r *UpdateVoterRequest) Code {
 	}
 	v := Voter{r.Voter, upperCase(r.Endpoints), r.MinKRaftVersion, r.MaxKRaftVersion}
 	_, listens := endpoint(v.Endpoints, c.cfg.DefaultListener)
-	if v.Key.NodeID < 0 || v.Key.DirectoryID == uuid.Nil || !listens || v.MinKRaftVersion < 0 || v.MaxKRaftVersion < v.MinKRaftVersion {
+	if v.Key.NodeID < 0 || v.Key.DirectoryID == uuid.Nil || !listens || !recordable(v.Endpoints) || v.MinKRaftVersion < 0 || v.MaxKRaftVersion < v.MinKRaftVersion {
 		return InvalidRequest
 	}
 	l := c.role.(*leader)

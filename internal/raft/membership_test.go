@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -29,6 +30,9 @@ func (l *lone) fetchAll(ids ...NodeID) {
 	}
 }
 
+// tooLong is a text that cannot be encoded.
+var tooLong = strings.Repeat("x", 1<<15)
+
 func addRequest(id NodeID) *AddVoterRequest {
 	return &AddVoterRequest{Voter: ReplicaKey{id, dirID(id, 1)}, Endpoints: []Endpoint{testEndpoint(id)}, AckWhenCommitted: true}
 }
@@ -48,6 +52,10 @@ func TestAddVoterChecks(t *testing.T) {
 		{"negative id", nil, func(r *AddVoterRequest) { r.Voter.NodeID = -1 }, InvalidRequest},
 		{"no directory id", nil, func(r *AddVoterRequest) { r.Voter.DirectoryID = uuid.Nil }, InvalidRequest},
 		{"no endpoint of the default listener", nil, func(r *AddVoterRequest) { r.Endpoints[0].Listener = "OTHER" }, InvalidRequest},
+		{"a host that no record can have", nil, func(r *AddVoterRequest) { r.Endpoints[0].Host = tooLong }, InvalidRequest},
+		{"a listener that no record can have", nil, func(r *AddVoterRequest) {
+			r.Endpoints = append(r.Endpoints, Endpoint{Listener: tooLong})
+		}, InvalidRequest},
 		{"a listener in lower case", nil, func(r *AddVoterRequest) { r.Endpoints[0].Listener = "controller" }, NoError},
 		{"another add is under way", func(l *lone) { l.ask(addRequest(4)) }, func(r *AddVoterRequest) { r.Voter.NodeID = 2 }, RequestTimedOut},
 		{"nothing committed in this epoch", func(l *lone) { l.core.role.(*leader).hwKnown = false }, nil, RequestTimedOut},
@@ -223,6 +231,7 @@ func TestUpdateVoter(t *testing.T) {
 		{"negative id", func(r *UpdateVoterRequest) { r.Voter.NodeID = -1 }, InvalidRequest, false},
 		{"no directory id", func(r *UpdateVoterRequest) { r.Voter.DirectoryID = uuid.Nil }, InvalidRequest, false},
 		{"no default listener", func(r *UpdateVoterRequest) { r.Endpoints = nil }, InvalidRequest, false},
+		{"a host that no record can have", func(r *UpdateVoterRequest) { r.Endpoints[0].Host = tooLong }, InvalidRequest, false},
 		{"a range that is none", func(r *UpdateVoterRequest) { r.MinKRaftVersion = 2 }, InvalidRequest, false},
 		{"a range without the finalized level", func(r *UpdateVoterRequest) { r.MaxKRaftVersion = 0 }, InvalidRequest, false},
 		{"unknown voter", func(r *UpdateVoterRequest) { r.Voter = ReplicaKey{4, dirID(4, 1)} }, VoterNotFound, false},

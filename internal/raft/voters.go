@@ -49,6 +49,12 @@ func endpoint(endpoints []Endpoint, listener string) (Endpoint, bool) {
 	return Endpoint{}, false
 }
 
+// recordable tells that a voters record can have these endpoints: a text that is too long cannot be encoded, and an append
+// that fails stops the node.
+func recordable(endpoints []Endpoint) bool {
+	return !slices.ContainsFunc(endpoints, func(e Endpoint) bool { return max(len(e.Listener), len(e.Host)) >= 1<<15 })
+}
+
 // upperCase gives listeners the names that Kafka writes into voters records.
 func upperCase(endpoints []Endpoint) []Endpoint {
 	endpoints = slices.Clone(endpoints)

@@ -1,0 +1,253 @@
+//go:build interop
+
+package interop
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"kstorage/internal/kafkaid"
+	"kstorage/metaprops"
+)
+
+// mixed is a quorum of both kinds of controllers. Their ids are 1, 2, 3.
+type mixed struct {
+	engines []engine
+	nodes   []*node
+	servers []*server
+	broker  *server // a kstorage broker
+}
+
+func startMixed(t *testing.T, engines ...engine) *mixed {
+	t.Helper()
+	const level = "4.4-IV2"
+	folder := t.TempDir()
+	m := &mixed{engines: engines, nodes: quorumOf(t, folder, len(engines), "metadata.max.idle.interval.ms=50")}
+	for i, n := range m.nodes {
+		engines[i].format(t, n, "-r", level, "-I", initialControllers(m.nodes...))
+		m.servers = append(m.servers, engines[i].start(t, n))
+	}
+	broker := newNode(t, folder, 4, "broker", []string{"d1"}).plaintext().write(t, bootstrapServers(m.nodes...))
+	byKstorage.format(t, broker, "-r", level)
+	m.broker = startKstorage(t, broker)
+	for _, s := range append(m.servers, m.broker) {
+		s.wait(t, started)
+	}
+	return m
+}
+
+// killLeader kills the leader in such a way that one of the other kind leads then: the third node is frozen for a moment,
+// and so lacks a committed record when it takes part again.
+func (m *mixed) killLeader(t *testing.T) {
+	t.Helper()
+	before := waitFollowing(t, m.nodes, m.nodes...)
+	kind := m.engines[before.leader-1].name
+	thaw := func() {}
+	for i, third := range m.servers {
+		if i+1 != before.leader && m.engines[i].name == kind {
+			third.signal(syscall.SIGSTOP)
+			thaw = func() { third.signal(syscall.SIGCONT) }
+			defer thaw()
+			leader, _ := waitQuorum(t, "the leader", m.nodes, anyLeader).replica(before.leader)
+			waitQuorum(t, "a record more", m.nodes, func(q quorumState) bool { return q.highWatermark > leader.end+1 })
+		}
+	}
+	m.servers[before.leader-1].kill()
+	thaw()
+	if after := m.next(t, "killed", before); after == kind {
+		t.Errorf("node %d was killed, one of its kind should not lead then: it lacks a record", before.leader)
+	}
+}
+
+// stopLeader lets the leader hand over.
+func (m *mixed) stopLeader(t *testing.T) {
+	t.Helper()
+	before := waitFollowing(t, m.nodes, m.nodes...)
+	m.servers[before.leader-1].signal(syscall.SIGTERM)
+	m.next(t, "stopped", before)
+}
+
+// next waits for the leader after the one of before, which goes, starts that again, and returns the kind of the new one.
+func (m *mixed) next(t *testing.T, what string, before quorumState) string {
+	t.Helper()
+	begin := time.Now()
+	after := waitQuorum(t, "another leader", m.nodes, func(q quorumState) bool { return q.epoch > before.epoch })
+	from, to := m.engines[before.leader-1], m.engines[after.leader-1]
+	t.Logf("a leader of %s was %s, one of %s leads %v later", from.name, what, to.name, time.Since(begin).Round(time.Millisecond))
+	m.servers[before.leader-1].waitEnd(t)
+	again := from.start(t, m.nodes[before.leader-1])
+	again.wait(t, started)
+	m.servers[before.leader-1] = again
+	waitFollowing(t, m.nodes, append(m.nodes, m.broker.node)...)
+	return to.name
+}
+
+// swap stops a node and lets the other kind go on with its files.
+func (m *mixed) swap(t *testing.T, id int) {
+	t.Helper()
+	i := id - 1
+	stopServers(t, m.servers[i])
+	if m.engines[i].name == ofKafka.name {
+		m.engines[i] = ofKstorage
+	} else {
+		m.engines[i] = ofKafka
+	}
+	m.servers[i] = m.engines[i].start(t, m.nodes[i])
+	m.servers[i].wait(t, started)
+	waitFollowing(t, m.nodes, append(m.nodes, m.broker.node)...)
+}
+
+// TestMixedQuorum holds elections between kstorage and Kafka controllers, each kind in the majority once, and then
+// lets each node become one of the other kind.
+func TestMixedQuorum(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name    string
+		engines []engine
+		minor   int // the id of the one in the minority
+	}{
+		{"two kstorage and a Kafka", []engine{ofKstorage, ofKafka, ofKstorage}, 2},
+		{"two Kafka and a kstorage", []engine{ofKafka, ofKstorage, ofKafka}, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			m := startMixed(t, test.engines...)
+			m.killLeader(t)
+			m.killLeader(t)
+			if waitQuorum(t, "a leader", m.nodes, anyLeader).leader != test.minor {
+				m.killLeader(t)
+			}
+			m.stopLeader(t) // the other kind takes over
+			m.stopLeader(t)
+			for _, n := range m.nodes {
+				m.swap(t, n.id)
+			}
+			direct := cluster{level: "4.4-IV2", admin: controllerAdmin(m.nodes...)}
+			direct.checkQuorum(t, []int{1, 2, 3}, []int{4})
+			direct.checkFeatures(t, "1")
+			checkReplication(t, direct, 1, 2, 3, 4)
+			for _, s := range append(m.servers, m.broker) {
+				s.kill()
+			}
+			checkSameLogs(t, append(m.nodes, m.broker.node)...)
+		})
+	}
+}
+
+// checkSameLogs compares the logs that killed nodes have left: the same batches stand where two logs have some, and all
+// logs have some in common.
+func checkSameLogs(t *testing.T, nodes ...*node) {
+	t.Helper()
+	batches := map[uint64][]byte{} // by base offset
+	having := map[uint64]int{}
+	for _, n := range nodes {
+		w := openLog(t, n)
+		for all := w.logBytes(); len(all) > 0; {
+			base, size := binary.BigEndian.Uint64(all), 12+binary.BigEndian.Uint32(all[8:])
+			if other, ok := batches[base]; ok && !bytes.Equal(other, all[:size]) {
+				t.Errorf("the log of node %d has another batch at offset %d", n.id, base)
+			}
+			batches[base] = all[:size]
+			having[base]++
+			all = all[size:]
+		}
+		w.must(w.log.Close())
+	}
+	common := 0
+	for _, count := range having {
+		if count == len(nodes) {
+			common++
+		}
+	}
+	if common < len(having)/2 {
+		t.Errorf("of %d batches, only %d stand in all logs", len(having), common)
+	}
+}
+
+// TestStartedInKafkaQuorum lets kstorage nodes come late to a quorum of Kafka's.
+func TestStartedInKafkaQuorum(t *testing.T) {
+	t.Parallel()
+	const level = "4.4-IV2"
+	folder := t.TempDir()
+	controller := newNode(t, folder, 1, "controller", []string{"d1"}, manySnapshots...)
+	broker := newNode(t, folder, 2, "broker", []string{"d1", "d2"}).plaintext()
+	joining := newNode(t, folder, 3, "controller", []string{"d1"}, append(manySnapshots, "controller.quorum.auto.join.enable=true")...)
+	unformatted := newNode(t, folder, 4, "broker", []string{"d1"}).plaintext()
+	quorum := bootstrapServers(controller, joining)
+	byKafka.format(t, controller.write(t, quorum), "-r", level, "-s")
+	byKafka.format(t, broker.write(t, quorum), "-r", level)
+	byKafka.format(t, joining.write(t, quorum), "-r", level, "-N")
+	properties := readFile(t, filepath.Join(broker.dirs[1], "meta.properties"))
+	c := startServer(t, controller)
+	c.wait(t, started)
+	waitSnapshots(t, controller, 1)
+
+	waiting := startKstorage(t, unformatted.write(t, quorum))
+	late := startAll(t, ofKstorage, broker, joining)
+	for _, n := range []*node{broker, joining} {
+		if len(snapshots(t, n)) == 0 {
+			t.Errorf("node %d should have fetched a snapshot", n.id)
+		}
+	}
+	waitQuorum(t, "a second voter", []*node{controller}, func(q quorumState) bool { return len(q.voters) == 2 })
+	waitFollowing(t, []*node{controller, joining}, broker, joining)
+	if after := readFile(t, filepath.Join(broker.dirs[1], "meta.properties")); after != properties {
+		t.Errorf("meta.properties was written again, though there is nothing to learn:\n%s", after)
+	}
+	eventually(t, "cordoned directories", func() error {
+		for _, e := range slices.Backward(kstorageDump(t, filepath.Join(controller.metadataDir(), "00000000000000000000.log"))) {
+			if e.Kind == "BROKER_REGISTRATION_CHANGE_RECORD" && strings.Contains(e.Data, `"cordonedLogDirs"`) {
+				var data struct{ CordonedLogDirs []string }
+				if err := json.Unmarshal([]byte(e.Data), &data); err != nil {
+					return err
+				}
+				if slices.Equal(slices.Sorted(slices.Values(data.CordonedLogDirs)), directoriesOf(t, broker)) {
+					return nil
+				}
+				return fmt.Errorf("%s", e.Data)
+			}
+		}
+		return fmt.Errorf("none is reported")
+	})
+	waiting.wait(t, `the cluster id: the cluster is at metadata.version 4.4-IV2, which carries none`)
+	if _, err := os.Stat(filepath.Join(unformatted.dirs[0], "meta.properties")); err != nil {
+		t.Error(err)
+	}
+	waiting.kill()
+
+	// The second voter keeps what the first does, and leads without it as soon as the first is removed.
+	stopInOrder(t, time.Second, late[0])
+	for _, n := range []*node{controller, joining} {
+		waitSnapshots(t, n, 2)
+	}
+	checkContents(t, "kstorage's snapshot beside Kafka's", contents(t, joining), contents(t, controller))
+	admin := controllerAdmin(controller, joining)
+	state := waitQuorum(t, "a leader", []*node{controller, joining}, anyLeader)
+	first, _ := state.replica(controller.id)
+	mustKafkaTool(t, quorumTool, slices.Concat(admin, []string{"remove-controller", "--controller-id", "1", "--controller-directory-id", kafkaid.String(first.directoryID)})...)
+	waitQuorum(t, "kstorage leads", []*node{controller, joining}, func(q quorumState) bool { return q.leader == joining.id && len(q.voters) == 1 })
+	waitFollowing(t, []*node{joining}, controller)
+	c.kill()
+	late[1].kill()
+	checkSameLogs(t, controller, joining)
+}
+
+// directoriesOf are the ids of the log directories of n, sorted.
+func directoriesOf(t *testing.T, n *node) []string {
+	t.Helper()
+	var ids []string
+	for _, d := range metaprops.Load(n.dirs, n.metadata, nil).Dirs {
+		ids = append(ids, kafkaid.String(d.Properties.DirectoryID))
+	}
+	slices.Sort(ids)
+	return ids
+}
