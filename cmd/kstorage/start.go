@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -21,10 +23,11 @@ func (s *session) startCommand() *urfave.Command {
 		Name:      "start",
 		Category:  own,
 		Usage:     "Run a node of a KRaft quorum.",
-		UsageText: "kstorage start --config FILE [--override KEY=VALUE]...",
+		UsageText: "kstorage start --config FILE [--override KEY=VALUE]... [--request-log FILE]",
 		Flags: []urfave.Flag{
 			configFlag(),
 			&urfave.StringSliceFlag{Name: "override", Usage: "A setting `KEY=VALUE` in place of the file's; may be repeated."},
+			&urfave.StringFlag{Name: "request-log", Usage: "Append a JSON document a line to this `FILE` for each request that the node answers or refuses."},
 		},
 		Description: `The node runs in the foreground, logs to stderr, and ends on SIGTERM or SIGINT: a broker asks for leave, a leader
 hands over. It speaks Kafka's own protocol, so it forms a quorum with nodes of its kind or of Apache Kafka.
@@ -43,6 +46,15 @@ func (s *session) start(ctx *urfave.Context) error {
 	if err != nil {
 		return err
 	}
+	var requestLog io.Writer
+	if path := ctx.String("request-log"); path != "" {
+		f, err := appendTo(path)
+		if err != nil {
+			return &cli.Problem{What: "cannot open the request log", Where: s.from("request-log") + " " + path + ": " + disk.Reason(err), Fix: "pass a file in a folder that this user may write"}
+		}
+		defer f.Close()
+		requestLog = f
+	}
 	stopped, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	localHostName := s.world.LocalHostName
@@ -57,8 +69,18 @@ func (s *session) start(ctx *urfave.Context) error {
 		LocalHostName: localHostName,
 		Log:           s.logger(),
 		Notify:        node.Notify,
+		RequestLog:    requestLog,
 	})
 	return s.explainStart(err)
+}
+
+// appendTo opens a file for writing at its end, and makes it if there is none.
+func appendTo(path string) (disk.File, error) {
+	f, err := disk.OS.OpenAppend(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return disk.OS.Create(path, 0o644)
+	}
+	return f, err
 }
 
 // logger logs to stderr, with --json a document a line.
@@ -84,4 +106,3 @@ func (s *session) explainStart(err error) error {
 	}
 	return err
 }
-

@@ -10,6 +10,7 @@ import (
 	"kstorage/internal/controller"
 	"kstorage/internal/metadata"
 	"kstorage/internal/raft"
+	"kstorage/internal/telemetry"
 	"kstorage/internal/wire"
 )
 
@@ -139,7 +140,11 @@ func (n *node) newCluster(cfg raft.Config, self wire.Self, isVoter bool, bootstr
 		asked:         raft.None,
 		shown:         raft.Unknown,
 		highWatermark: raft.Unknown,
+		subscribed:    raft.Unknown,
 		strangers:     newStrangers(cfg),
+	}
+	if s.IsBroker {
+		c.telemetry = telemetry.New(telemetry.Config{MaxBytes: s.MaxTelemetryBytes, Random: n.Random, Log: n.Log})
 	}
 	c.publisher = metadata.NewClusterIDPublisher(cfg.ClusterID, func(id string) error {
 		if err := n.storage.PersistClusterID(id); err != nil {
@@ -165,12 +170,16 @@ func (n *node) serve(s *server) func() error {
 		Logger:              n.Log,
 		Versions:            n.versions,
 	}
+	if n.RequestLog != nil {
+		config.Handled = n.requests.write
+	}
 	if s.IsController {
 		config.APIs = controllerAPIs
 		config.Handler = &controllerHandler{quorum: n.quorum, cluster: n.cluster, views: n.views, clock: n.clock}
 	} else {
 		config.APIs = brokerAPIs
-		config.Handler = &brokerHandler{cluster: n.cluster, views: n.views, channel: n.forwarding}
+		config.Handler = &brokerHandler{cluster: n.cluster, views: n.views, channel: n.forwarding, telemetry: n.cluster.telemetry}
+		config.Gone = n.cluster.telemetry.Gone
 	}
 	s.server = wire.NewServer(config)
 	return func() error { return s.server.Serve(s.listener) }

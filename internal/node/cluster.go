@@ -16,6 +16,7 @@ import (
 	"kstorage/internal/metadata"
 	"kstorage/internal/raft"
 	"kstorage/internal/raftlog"
+	"kstorage/internal/telemetry"
 	"kstorage/internal/wire"
 )
 
@@ -47,7 +48,9 @@ type cluster struct {
 	// Of the loop alone.
 	loader        *metadata.Loader
 	publisher     *metadata.ClusterIDPublisher
-	clusterID     string // "" as long as the node has none
+	telemetry     *telemetry.Telemetry // of the broker; nil without the role
+	subscribed    raft.Offset          // of the client metrics that telemetry has
+	clusterID     string               // "" as long as the node has none
 	leader        raft.LeaderChanged
 	asked         raft.NodeID      // see view
 	kraftVersion  int16            // the latest one, committed or not, as the core has it
@@ -220,6 +223,10 @@ func (c *cluster) publish() error {
 	image := c.loader.Image()
 	if err := c.learn(image); err != nil {
 		return err
+	}
+	if at := image.ClientMetricsOffset(); c.telemetry != nil && at != c.subscribed {
+		c.subscribed = at
+		c.telemetry.Subscribe(image.ClientMetrics())
 	}
 	c.complete()
 	c.show()

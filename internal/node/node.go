@@ -50,6 +50,8 @@ type Options struct {
 	Now           func() time.Time
 	LocalHostName func() string
 	Log           *slog.Logger
+	// RequestLog gets a JSON line for each request that a listener answers or refuses; nil: there is no such log.
+	RequestLog io.Writer
 	// Notify tells a service manager of the node's state; see the function Notify.
 	Notify func(state string)
 }
@@ -57,13 +59,17 @@ type Options struct {
 // Run runs a node until ctx ends, and then lets it hand over; that is no error. Errors are *Error, joined, where a
 // person can do something; else what has happened between the nodes.
 func Run(ctx context.Context, o Options) error {
-	n := &node{Options: o, clock: clock{start: time.Now(), wall: o.Now}}
+	n := newNode(o)
 	defer n.close()
 	err := n.open()
 	if err == nil {
 		err = n.run(ctx)
 	}
 	return diskError(err)
+}
+
+func newNode(o Options) *node {
+	return &node{Options: o, clock: clock{start: time.Now(), wall: o.Now}, requests: &requestLog{w: o.RequestLog, log: o.Log}}
 }
 
 // diskError makes a failure of the disk an *Error.
@@ -92,6 +98,7 @@ type node struct {
 	broker     *broker // nil without the role
 	register   *controllerRegistration
 	servers    []*server
+	requests   *requestLog
 }
 
 // server is a bound listener.

@@ -106,6 +106,7 @@ var honoured = [...]string{
 	"process.roles",
 	"security.inter.broker.protocol",
 	"socket.request.max.bytes",
+	"telemetry.max.bytes",
 	"unstable.feature.versions.enable",
 }
 

@@ -120,6 +120,7 @@ max.connections=19
 max.connections.per.ip=20
 connections.max.idle.ms=9223372036854775807
 socket.request.max.bytes=22
+telemetry.max.bytes=23
 min.insync.replicas=2
 broker.rack=r1
 unstable.feature.versions.enable=true
@@ -149,7 +150,7 @@ metadata.log.dir=/meta
 		Log:          raftlog.Config{SegmentBytes: 8388609, SegmentMillis: 12},
 		AppendLinger: 8 * ms, SnapshotBytes: 13, SnapshotInterval: 14 * ms, NoOpInterval: 15 * ms,
 		HeartbeatInterval: 16 * ms, SessionTimeout: 32 * ms, RegistrationTimeout: 18 * ms,
-		MaxConnections: 19, MaxConnectionsPerIP: 20, MaxIdle: math.MaxInt64, MaxRequestBytes: 22,
+		MaxConnections: 19, MaxConnectionsPerIP: 20, MaxIdle: math.MaxInt64, MaxRequestBytes: 22, MaxTelemetryBytes: 23,
 		MinInSyncReplicas: "2", UnstableFeatures: true,
 	}
 	if !reflect.DeepEqual(s, want) {

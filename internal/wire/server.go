@@ -31,6 +31,16 @@ type Request struct {
 	Body     kmsg.Request
 }
 
+// Handled is what became of a request.
+type Handled struct {
+	Listener string
+	Remote   net.Addr
+	Header   RequestHeader // as far as it could be read
+	Began    time.Time     // when the request had been read
+	Took     time.Duration // until its answer was written
+	Error    string        // Kafka's name of the answer's error code, or why there was no answer; "" for none
+}
+
 // Software is what a client runs, as it says in its ApiVersions request (KIP-511).
 type Software struct{ Name, Version string }
 
@@ -61,6 +71,7 @@ type ServerConfig struct {
 	Logger                              *slog.Logger
 	Versions                            func() VersionInfo // called for each ApiVersions request
 	Gone                                func(net.Addr)     // a connection of this client is closed; nil: nobody wants to know
+	Handled                             func(*Handled)     // a request has been answered or refused; likewise
 }
 
 // Server serves the connections of one listener. Its methods may be called from any goroutine.
