@@ -11,13 +11,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
-// The main classes of Kafka's tools.
+// The main classes of Kafka's tools, and of Java's keytool.
 const (
 	storageTool      = "kafka.tools.StorageTool"
 	dumpTool         = "org.apache.kafka.tools.DumpLogSegments"
@@ -30,6 +32,7 @@ const (
 	tokenTool        = "org.apache.kafka.tools.DelegationTokenCommand"
 	partitionsTool   = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 	performanceTool  = "org.apache.kafka.tools.ProducerPerformance"
+	keyTool          = "sun.security.tools.keytool.Main"
 	toolLimit        = 90 * time.Second
 	maxToolTextBytes = 64 << 20
 )
@@ -82,9 +85,21 @@ func retryKafkaTool(t *testing.T, class string, args ...string) result {
 // KSTORAGE_ variable of the person who runs the tests counts.
 func kstorage(t *testing.T, dir string, env []string, args ...string) result {
 	t.Helper()
+	return runCommand(t, lab.kstorage, dir, env, args...)
+}
+
+// kfeatures is kstorage for the other command under test.
+func kfeatures(t *testing.T, args ...string) result {
+	t.Helper()
+	return runCommand(t, lab.kfeatures, lab.scratch, nil, args...)
+}
+
+func runCommand(t *testing.T, path, dir string, env []string, args ...string) result {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), toolLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, lab.kstorage, args...)
+	name := filepath.Base(path)
+	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = dir
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TZ=UTC", "LC_ALL=C.UTF-8"}, env...)
 	var stdout, stderr strings.Builder
@@ -92,10 +107,10 @@ func kstorage(t *testing.T, dir string, env []string, args ...string) result {
 	err := cmd.Run()
 	var status *exec.ExitError
 	if err != nil && !errors.As(err, &status) || cmd.ProcessState.ExitCode() < 0 {
-		t.Fatalf("kstorage %q: %v\n%s%s", args, err, stdout.String(), stderr.String())
+		t.Fatalf("%s %q: %v\n%s%s", name, args, err, stdout.String(), stderr.String())
 	}
 	return result{
-		command: strings.Join(append(env, append([]string{"kstorage"}, args...)...), " "),
+		command: strings.Join(append(env, append([]string{name}, args...)...), " "),
 		exit:    cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String(),
 	}
 }
@@ -180,6 +195,7 @@ func readAnswer(r *bufio.Reader) (result, error) {
 
 func (h *toolHost) start() error {
 	cmd := javaCommand("warn", "InteropHost", "tools")
+	cmd.Args = slices.Insert(cmd.Args, 1, "--add-exports=java.base/sun.security.tools.keytool=ALL-UNNAMED")
 	answer, stdout, err := os.Pipe()
 	if err != nil {
 		return err

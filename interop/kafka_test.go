@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"kstorage/interop/kafkajars"
@@ -15,7 +16,8 @@ import (
 // lab is what all tests share. TestMain fills it and no test changes it.
 var lab struct {
 	scratch   string    // a folder that is gone afterwards; JVMs run in it
-	kstorage  string    // the command under test
+	kstorage  string    // the commands under test
+	kfeatures string
 	classPath string    // Kafka's jars and InteropHost
 	logConfig string    // log4j2.properties for both kinds of JVM
 	tools     *toolHost // runs Kafka's command line tools
@@ -52,12 +54,15 @@ func fillLab() error {
 	lab.classPath = classes + string(filepath.ListSeparator) + filepath.Join(jars, "*")
 	lab.tools = &toolHost{}
 
-	if lab.kstorage = os.Getenv("INTEROP_KSTORAGE"); lab.kstorage == "" {
-		lab.kstorage = filepath.Join(lab.scratch, "kstorage")
-		build := exec.Command("go", "build", "-o", lab.kstorage, "./cmd/kstorage")
+	for name, path := range map[string]*string{"kstorage": &lab.kstorage, "kfeatures": &lab.kfeatures} {
+		if *path = os.Getenv("INTEROP_" + strings.ToUpper(name)); *path != "" {
+			continue
+		}
+		*path = filepath.Join(lab.scratch, name)
+		build := exec.Command("go", "build", "-o", *path, "./cmd/"+name)
 		build.Dir = ".."
 		if out, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("build kstorage: %w\n%s", err, out)
+			return fmt.Errorf("build %s: %w\n%s", name, err, out)
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ import (
 // brokers. Whatever a client was told to have been done is in the log of each node at the end; no epoch has
 // two leaders; the logs are the same as far as they are committed; and there is one cluster id.
 func TestKill(t *testing.T) {
-	const rounds, connections, requests = 30, 8, 400 // requests a round
+	const rounds, connections, requests = 30, 8, 250 // requests a round
 	q := newKillQuorum(t)
 	for _, n := range q.nodes {
 		q.run(n)

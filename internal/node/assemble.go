@@ -46,9 +46,15 @@ func (n *node) versions() wire.VersionInfo {
 	return info
 }
 
-// isVoter tells whether this node is a voter by what it has: of the newest voters in its log, in its snapshots, or else of the
-// configured ones.
+// isVoter tells whether this node is one of the voters.
 func (s *settings) isVoter(r raft.Recovered, directory uuid.UUID) bool {
+	return slices.ContainsFunc(s.voters(r), func(v raft.Voter) bool {
+		return v.Key.NodeID == s.Raft.NodeID && (v.Key.DirectoryID == uuid.Nil || v.Key.DirectoryID == directory)
+	})
+}
+
+// voters are those that this node knows of: the newest in its log, in its snapshots, or else the configured ones.
+func (s *settings) voters(r raft.Recovered) []raft.Voter {
 	voters := s.Raft.StaticVoters
 	if k := len(r.Snapshots); k > 0 && len(r.Snapshots[k-1].Voters) > 0 {
 		voters = r.Snapshots[k-1].Voters
@@ -60,9 +66,20 @@ func (s *settings) isVoter(r raft.Recovered, directory uuid.UUID) bool {
 			}
 		}
 	}
-	return slices.ContainsFunc(voters, func(v raft.Voter) bool {
-		return v.Key.NodeID == s.Raft.NodeID && (v.Key.DirectoryID == uuid.Nil || v.Key.DirectoryID == directory)
-	})
+	return voters
+}
+
+// replaceLog is how a person gets on when the metadata log cannot be used.
+func (s *settings) replaceLog() string {
+	switch {
+	case !s.IsController:
+		return "empty the folder of the metadata log: the node fetches it again"
+	case len(s.Raft.StaticVoters) > 0:
+		return "restore the directory from a copy. Emptied and formatted again, a voter votes although it has lost what it acknowledged: " +
+			"do that only while all other voters run and have all that was committed"
+	}
+	return "restore the directory from a copy; or, if a majority of the other controllers is well, remove this one from the quorum (kstorage quorum " +
+		"remove-controller), empty the directory, format it with --no-initial-controllers and let the node join anew"
 }
 
 // controllerRequest is the registration of this controller.

@@ -168,7 +168,11 @@ func (b *broker) register(ctx context.Context) (epoch int64, registered bool, er
 			}
 			refusal := failure
 			b.refusal.Store(&refusal)
-			pause = time.After(registrationBackoff)
+			wait := registrationBackoff
+			if errors.Is(failure, answerError(codeNotController)) {
+				wait = startHeartbeats // it leads, and has not loaded all yet
+			}
+			pause = time.After(wait)
 		}
 		select {
 		case <-ctx.Done():

@@ -162,6 +162,19 @@ func TestWaitNamesRefusal(t *testing.T) {
 	}
 }
 
+// TestBrokerWaitsForNewLeader: not longer than it takes to become active, which is milliseconds.
+func TestBrokerWaitsForNewLeader(t *testing.T) {
+	attempts := 0
+	active := unfences(func(context.Context, *kmsg.BrokerHeartbeatRequest, *kmsg.BrokerHeartbeatResponse) {})
+	b, _, _ := startBroker(t, viewOf(t, func(ctx context.Context, q kmsg.Request) kmsg.Response {
+		if attempts++; attempts < int(patience/registrationBackoff)*2 {
+			return refuse(q, codeNotController)
+		}
+		return active(ctx, q)
+	}))
+	soon(t, b.running, "RUNNING")
+}
+
 // TestBrokerIsRefused: why and what to do stands in the reason to stop.
 func TestBrokerIsRefused(t *testing.T) {
 	for code, fix := range map[int16]string{codeDuplicateBroker: "node.id", codeInvalidRegistration: "directory.id", codeUnsupportedVersion: "kfeatures describe"} {

@@ -121,15 +121,15 @@ func (n *node) open() (err error) {
 	if n.storage, err = openStorage(n.FS, s, n.Random, n.Now, n.Log); err != nil {
 		return err
 	}
+	if err := n.bind(); err != nil {
+		return err
+	}
 	bootstrap, err := n.readBootstrap()
 	if err != nil {
 		return err
 	}
 	recovered, isVoter, err := n.openLog()
 	if err != nil {
-		return err
-	}
-	if err := n.bind(); err != nil {
 		return err
 	}
 
@@ -193,9 +193,8 @@ func (n *node) openLog() (r raft.Recovered, isVoter bool, err error) {
 		if corrupt, ok := errors.AsType[*raftlog.CorruptError](err); ok {
 			return r, &Error{
 				What: "the metadata log is damaged: " + corrupt.Error(),
-				Fix: "restore the directory from a copy; or, if a majority of the other controllers is well, empty it, format it with " +
-					"--no-initial-controllers and let the node join anew",
-				Err: err,
+				Fix:  n.settings.replaceLog(),
+				Err:  err,
 			}
 		}
 		return r, err
@@ -206,7 +205,14 @@ func (n *node) openLog() (r raft.Recovered, isVoter bool, err error) {
 	if err := checkVoters(&n.settings, r); err != nil {
 		return r, false, err // before a wipe: it is a voter
 	}
+	voters := n.settings.voters(r)
 	isVoter = n.settings.isVoter(r, n.storage.DirectoryID())
+	if isVoter && len(voters) == 1 && r.LogEnd == 0 && n.storage.learnedID() {
+		return r, false, &Error{
+			What: fmt.Sprintf("the metadata log in %s is empty, but the cluster id %s was committed in it: the only voter has lost its log", n.storage.LogFolder(), n.storage.ClusterID()),
+			Fix:  "restore the directory from a copy. Without one the cluster is lost: empty all directories of this node and format a new one",
+		}
+	}
 	if n.storage.ClusterID() == "" && !isVoter && !blank(r) {
 		if err := n.raftLog.Close(); err != nil {
 			return r, false, err

@@ -85,6 +85,15 @@ func (st *storage) ClusterID() string {
 	return st.clusterID
 }
 
+// learnedID tells whether the metadata directory has an id that this node learned from the metadata: the file of one that was
+// formatted with an id is of version 1.
+func (st *storage) learnedID() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	p := st.metadata().Properties
+	return p.Version == metaprops.V2 && p.ClusterID != ""
+}
+
 // DirectoryID is the id of the metadata directory, which is that of the replica.
 func (st *storage) DirectoryID() uuid.UUID {
 	st.mu.Lock()

@@ -227,6 +227,11 @@ func TestOnlyVoter(t *testing.T) {
 		if s := l.core.Status(); s.Role != Leader || s.Epoch != 4 {
 			t.Fatalf("%v of epoch %d", s.Role, s.Epoch)
 		}
+		for _, e := range l.effects {
+			if e, ok := e.(LeaderChanged); ok && e.LeaderID == 1 && e.StartOffset == Unknown {
+				t.Errorf("told as the leader of epoch %d, which it leads no more", e.Epoch)
+			}
+		}
 		if l.core.Status().HighWatermark != Unknown {
 			t.Fatal("something is committed before the fsync")
 		}

@@ -133,10 +133,9 @@ func isTold(e Effect) bool {
 // announceLeader tells the layer above when there is something new.
 func (c *Core) announceLeader() {
 	now := LeaderChanged{Epoch: c.state.epoch, LeaderID: c.state.leaderID, StartOffset: Unknown}
-	switch r := c.role.(type) {
-	case *leader:
-		now.StartOffset = r.epochStart
-	case *resigned:
+	if l, ok := c.role.(*leader); ok {
+		now.StartOffset = l.epochStart
+	} else if now.LeaderID == c.cfg.NodeID {
 		// Unlike Kafka: the layer above hears at once that this node leads no more, not when the epoch changes.
 		now.LeaderID = None
 	}
