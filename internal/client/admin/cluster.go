@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -27,6 +28,7 @@ type Options struct {
 	Bootstrap   []string // host:port, as client.ParseBootstrap returns them
 	Controllers bool     // they are controllers, else brokers
 	Settings    Settings
+	InstanceID  uuid.UUID         // of this process, in the header of its requests (KIP-1313)
 	Software    string            // the version of the program, as brokers show it
 	Tell        func(text string) // is told what is waited for; nil: nobody is
 }
@@ -223,7 +225,7 @@ func (c *Cluster) client(address string) (*kgo.Client, error) {
 		kgo.SoftwareNameAndVersion(software, c.options.Software),
 		kgo.DisableClientMetrics(),
 		kgo.RequestTimeoutOverhead(max(settings.RequestTimeout, 100*time.Millisecond)), // less is no timeout to kgo
-		kgo.Dialer(settings.dial),
+		kgo.Dialer(c.dial),
 	}
 	if settings.mechanism != nil {
 		opts = append(opts, kgo.SASL(settings.mechanism))
@@ -234,6 +236,15 @@ func (c *Cluster) client(address string) (*kgo.Client, error) {
 	}
 	c.clients[address] = k
 	return k, nil
+}
+
+// dial makes a connection on which requests have the client instance id, which kgo cannot give them.
+func (c *Cluster) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := c.options.Settings.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return wire.WithInstance(conn, c.options.InstanceID), nil
 }
 
 // refusal is an error code that a server sent.
