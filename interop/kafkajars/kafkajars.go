@@ -20,39 +20,46 @@ import (
 // Get returns the version of Kafka and the folder with its jars and all that they need, and fetches them if they are not
 // there. pom is the path of the pom.xml that names them. An error says what is missing on this machine.
 func Get(pom string) (version, folder string, err error) {
-	if version, folder, err = locate(pom); err != nil {
+	if version, err = versionOf(pom); err != nil {
 		return "", "", err
 	}
+	folder, err = Version(pom, version)
+	return version, folder, err
+}
+
+// Version is Get with a version of Kafka that is given.
+func Version(pom, version string) (folder string, err error) {
+	cache := os.Getenv("INTEROP_CACHE")
+	if cache == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("no cache folder for Kafka's jars, set INTEROP_CACHE: %w", err)
+		}
+		cache = filepath.Join(user, "kstorage")
+	}
+	folder = filepath.Join(cache, "kafka-"+version)
 	err = checkJava()
 	if _, missing := os.Stat(folder); missing != nil {
 		if err = errors.Join(err, checkMaven()); err == nil {
 			err = fetch(pom, version, folder)
 		}
 	}
-	return version, folder, err
+	return folder, err
 }
 
-func locate(pom string) (version, folder string, err error) {
-	if version = os.Getenv("INTEROP_KAFKA"); version == "" {
-		text, err := os.ReadFile(pom)
-		if err != nil {
-			return "", "", err
-		}
-		match := regexp.MustCompile(`<kafka.version>(.*)</kafka.version>`).FindSubmatch(text)
-		if match == nil {
-			return "", "", fmt.Errorf("%s has no kafka.version", pom)
-		}
-		version = string(match[1])
+func versionOf(pom string) (string, error) {
+	if version := os.Getenv("INTEROP_KAFKA"); version != "" {
+		return version, nil
 	}
-	cache := os.Getenv("INTEROP_CACHE")
-	if cache == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return "", "", fmt.Errorf("no cache folder for Kafka's jars, set INTEROP_CACHE: %w", err)
-		}
-		cache = filepath.Join(user, "kstorage")
+	text, err := os.ReadFile(pom)
+	if err != nil {
+		return "", err
 	}
-	return version, filepath.Join(cache, "kafka-"+version), nil
+	match := regexp.MustCompile(`<kafka.version>(.*)</kafka.version>`).FindSubmatch(text)
+	if match == nil {
+		return "", fmt.Errorf("%s has no kafka.version", pom)
+	}
+	return string(match[1]), nil
 }
 
 func checkJava() error {
