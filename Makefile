@@ -20,6 +20,7 @@ run: build ## Format a standalone node under ./data, without a cluster id, and s
 	@echo
 	@echo "Look at it from another terminal:"
 	@echo "  bin/kstorage quorum --bootstrap-controller localhost:9093 describe --status"
+	@echo "  bin/kfeatures --bootstrap-server localhost:9092 describe"
 	@echo "  bin/kstorage info --config examples/standalone.properties"
 	@echo "  bin/kstorage dump data/__cluster_metadata-0/*.log"
 	@echo "Stop it with Ctrl-C. Begin anew with rm -r data"
@@ -50,7 +51,7 @@ cover: ## Show how much of each package the tests reach.
 	$(GO) test -tags $(TAGS) -coverpkg ./... -coverprofile coverage.out ./...
 	$(GO) tool cover -func coverage.out | tail -1
 
-bench: ## Run the benchmarks, then kstorage beside Apache Kafka; needs Java 17 or newer and Maven.
+bench: ## Run the benchmarks, then kstorage and kfeatures beside Apache Kafka; needs Java 17 or newer and Maven.
 	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchmem ./...
 	$(GO) run -tags $(TAGS),bench ./bench
 

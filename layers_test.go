@@ -13,7 +13,7 @@ import (
 // layers has the packages from the commands down to the disk. A package imports only from the layers behind
 // its own, and within its layer.
 var layers = [][]string{
-	{"internal/sim"},
+	{"internal/sim", "internal/nodetest"},
 	{"cmd/kstorage", "cmd/kfeatures", "internal/cli"},
 	{"internal/node", "internal/client", "internal/client/admin", "internal/dump"},
 	{"internal/controller", "internal/telemetry"},

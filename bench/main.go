@@ -1,8 +1,8 @@
 //go:build bench && linux
 
-// Command bench measures `kstorage start` beside real Apache Kafka, both on this machine and in one run:
+// Command bench measures `kstorage start` and kfeatures beside real Apache Kafka, both on this machine and in one run:
 //
-//	go run -tags urfave_cli_no_docs,bench ./bench [start | idle | failover]...
+//	go run -tags urfave_cli_no_docs,bench ./bench [start | idle | failover | describe]...
 //
 //	start     from the spawn of a standalone controller, formatted before, until a client that asks it is told the
 //	          metadata.version: an active controller has committed the bootstrap records
@@ -10,11 +10,13 @@
 //	          it takes in the half minute after that
 //	failover  from the kill -9 of the leader of three voters, with default timeouts, until its successor has registered a
 //	          broker: the record is committed
+//	describe  kfeatures and kafka-features from their spawn to their exit, while they describe a standalone controller of
+//	          Kafka's
 //
 // Both are formatted by kstorage, so with the same files, and configured alike. One client asks both, about once in a
-// millisecond. Kafka runs with the JVM options of its own start script, less those for JMX and the garbage collector's
-// log, and without the script. Starts of the two take turns, so that a busy machine is busy for both; what is idle is so at
-// the same time; failovers come one after the other. All takes six minutes on two cores.
+// millisecond. Kafka and its tool run with the JVM options of their own start scripts, less those for JMX and the garbage
+// collector's log, and without the scripts. Starts of the two take turns, so that a busy machine is busy for both, and so do
+// descriptions; what is idle is so at the same time; failovers come one after the other. All takes six minutes on two cores.
 //
 // The table has medians, with the quartiles behind them, and how many times Kafka's median is ours. The exit code is 1 if
 // one of these ratios is below its target. It needs a JDK and, until Kafka's jars are fetched, Maven: see the package
@@ -94,7 +96,7 @@ func run(names []string) (missed bool, err error) {
 	for _, m := range []struct {
 		name    string
 		measure func(*lab) ([]*figure, error)
-	}{{"start", measureStart}, {"idle", measureIdle}, {"failover", measureFailover}} {
+	}{{"start", measureStart}, {"idle", measureIdle}, {"failover", measureFailover}, {"describe", measureDescribe}} {
 		if len(names) > 0 && !slices.Contains(names, m.name) {
 			continue
 		}
@@ -106,7 +108,7 @@ func run(names []string) (missed bool, err error) {
 		figures = append(figures, f...)
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "\tkstorage\tApache Kafka %s\tratio\ttarget\t\n", version)
+	fmt.Fprintf(w, "\tkstorage, kfeatures\tApache Kafka %s\tratio\ttarget\t\n", version)
 	for _, f := range figures {
 		target := ""
 		if f.target > 0 {
@@ -123,7 +125,8 @@ func run(names []string) (missed bool, err error) {
 // lab has the two programs, and where their nodes live.
 type lab struct {
 	scratch, kstorage string
-	commands          [2]func(config string) *exec.Cmd // that run a node
+	commands          [2]func(config string) *exec.Cmd       // that run a node
+	features          [2]func(arguments ...string) *exec.Cmd // kfeatures and kafka-features
 	clusters          int
 }
 
@@ -136,18 +139,29 @@ func newLab(scratch string) (l *lab, version string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	l = &lab{scratch: scratch, kstorage: filepath.Join(scratch, "kstorage")}
-	build := exec.Command("go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w", "-o", l.kstorage, "./cmd/kstorage")
+	build := exec.Command("go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w", "-o", scratch, "./cmd/kstorage", "./cmd/kfeatures")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return nil, "", fmt.Errorf("build kstorage: %w\n%s", err, out)
+		return nil, "", fmt.Errorf("build kstorage and kfeatures: %w\n%s", err, out)
+	}
+	l = &lab{scratch: scratch, kstorage: filepath.Join(scratch, "kstorage")}
+	java := func(memory []string, logLevel string, command ...string) *exec.Cmd {
+		return exec.Command("java", slices.Concat(memory, []string{"-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
+			"-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true", "-Dinterop.log.level=" + logLevel, "-Dlog4j2.configurationFile=" + logging,
+			"-cp", filepath.Join(jars, "*")}, command)...)
 	}
 	l.commands = [2]func(string) *exec.Cmd{
 		ours: func(config string) *exec.Cmd { return exec.Command(l.kstorage, "start", "--config", config) },
 		theirs: func(config string) *exec.Cmd {
-			return exec.Command("java", "-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
-				"-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true", "-Dinterop.log.level=info", "-Dlog4j2.configurationFile="+logging,
-				"-cp", filepath.Join(jars, "*"), "kafka.Kafka", config)
+			return java([]string{"-Xmx1G", "-Xms1G"}, "info", "kafka.Kafka", config)
+		},
+	}
+	l.features = [2]func(...string) *exec.Cmd{
+		ours: func(arguments ...string) *exec.Cmd {
+			return exec.Command(filepath.Join(scratch, "kfeatures"), arguments...)
+		},
+		theirs: func(arguments ...string) *exec.Cmd {
+			return java([]string{"-Xmx256M"}, "warn", append([]string{"org.apache.kafka.tools.FeatureCommand"}, arguments...)...)
 		},
 	}
 	return l, version, nil

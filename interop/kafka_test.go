@@ -15,8 +15,8 @@ import (
 
 // lab is what all tests share. TestMain fills it and no test changes it.
 var lab struct {
-	scratch   string    // a folder that is gone afterwards; JVMs run in it
-	kstorage  string    // the commands under test
+	scratch   string // a folder that is gone afterwards; JVMs run in it
+	kstorage  string // the commands under test
 	kfeatures string
 	classPath string    // Kafka's jars and InteropHost
 	logConfig string    // log4j2.properties for both kinds of JVM

@@ -5,6 +5,7 @@ package interop
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -65,6 +66,7 @@ func (s secured) ways() []way {
 
 // TestFeaturesOfKafka lets kfeatures and kafka-features ask and change clusters of Kafka's over listeners of each kind.
 func TestFeaturesOfKafka(t *testing.T) {
+	t.Parallel()
 	t.Run("4.4", func(t *testing.T) {
 		t.Parallel()
 		s := startSecured(t, "4.4-IV2")
@@ -80,6 +82,7 @@ func TestFeaturesOfKafka(t *testing.T) {
 		}
 		play(t,
 			step{s.broker, "describe --node-id 1", 0, "Feature: share.version", ""},
+			step{s.controllerTLS, "describe --node-id 1", 0, "Feature: share.version", ""},
 			step{s.broker, "upgrade --feature group.version=1", 0, "group.version was upgraded to 1.", "group.version=1"},
 			step{s.scram256, "downgrade --feature group.version=0 --dry-run", 0, "group.version can be downgraded to 0.", "group.version=1"},
 			step{s.scram512, "downgrade --feature group.version=0", 0, "group.version was downgraded to 0.", "group.version=0"},
@@ -118,6 +121,12 @@ func TestFeaturesOfKafka(t *testing.T) {
 		)
 		for _, w := range s.ways() {
 			checkLevels(t, w, "metadata.version=4.4-IV2 kraft.version=1 share.version=1")
+		}
+		for _, w := range []way{s.scramTLS, s.controllerScramTLS} {
+			r := kfeatures(t, append(slices.Clone(w.args), "upgrade", "--release-version", "4.4", "--wait")...)
+			if r.exit != 0 || !strings.HasSuffix(r.stdout, "Reported by every node: 1 at "+w.args[1]+".\n") {
+				t.Errorf("%s: %s", w.name, r)
+			}
 		}
 	})
 }

@@ -27,16 +27,22 @@ type mixed struct {
 	broker  *server // a kstorage broker
 }
 
-func startMixed(t *testing.T, engines ...engine) *mixed {
+// startMixed starts controllers of engines and the broker. static: the controllers are the voters by their configuration,
+// so at kraft.version 0.
+func startMixed(t *testing.T, static bool, engines ...engine) *mixed {
 	t.Helper()
 	const level = "4.4-IV2"
 	folder := t.TempDir()
 	m := &mixed{engines: engines, nodes: quorumOf(t, folder, len(engines), "metadata.max.idle.interval.ms=50")}
+	quorum, voters := bootstrapServers(m.nodes...), []string{"-I", initialControllers(m.nodes...)}
+	if static {
+		quorum, voters = staticVoters(m.nodes...), nil
+	}
 	for i, n := range m.nodes {
-		engines[i].format(t, n, "-r", level, "-I", initialControllers(m.nodes...))
+		engines[i].format(t, n.write(t, quorum), append([]string{"-r", level}, voters...)...)
 		m.servers = append(m.servers, engines[i].start(t, n))
 	}
-	broker := newNode(t, folder, 4, "broker", []string{"d1"}).plaintext().write(t, bootstrapServers(m.nodes...))
+	broker := newNode(t, folder, 4, "broker", []string{"d1"}).plaintext().write(t, quorum)
 	byKstorage.format(t, broker, "-r", level)
 	m.broker = startKstorage(t, broker)
 	for _, s := range append(m.servers, m.broker) {
@@ -120,7 +126,7 @@ func TestMixedQuorum(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			m := startMixed(t, test.engines...)
+			m := startMixed(t, false, test.engines...)
 			m.killLeader(t)
 			m.killLeader(t)
 			if waitQuorum(t, "a leader", m.nodes, anyLeader).leader != test.minor {

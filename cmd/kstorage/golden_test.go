@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"kstorage/checkpoint"
+	"kstorage/internal/nodetest"
 )
 
 const (
@@ -118,7 +119,7 @@ func (c goldenCase) lines(section string) []string {
 var outputs = []string{"cmd", "env", "modes", "exit", "stdout", "stderr", "log", "noeol", "tree"}
 
 func (c goldenCase) run(t *testing.T) outcome {
-	work := scratch(t)
+	work := nodetest.Scratch(t)
 	put := map[string][]byte{}
 	for name, data := range c.files {
 		path, isPre := strings.CutPrefix(name, "pre/")

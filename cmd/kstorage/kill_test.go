@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kstorage/internal/nodetest"
 	"kstorage/internal/wire"
 )
 
@@ -31,7 +32,7 @@ func TestKill(t *testing.T) {
 		q.run(n)
 	}
 	for _, n := range q.nodes {
-		must(t, n.await(q.started))
+		must(t, n.Await(q.started))
 	}
 	q.clusterID = q.sameClusterID()
 
@@ -53,7 +54,7 @@ func TestKill(t *testing.T) {
 		if random.IntN(3) == 0 {
 			victim = q.nodes[random.IntN(len(q.nodes))]
 		}
-		must(t, victim.crash())
+		must(t, victim.Crash())
 		q.history.check(t, victim.name, victim.logDir(), true)
 		if victim == leader {
 			q.leader(victim)
@@ -61,7 +62,7 @@ func TestKill(t *testing.T) {
 		q.wait(10, 20) // by the two that are left
 		q.run(victim)
 		if round%2 == 0 {
-			must(t, victim.await(q.started)) // else the next kill may find it on its way
+			must(t, victim.Await(q.started)) // else the next kill may find it on its way
 		}
 		if t.Failed() {
 			q.fatalf("in round %d, after %s was killed", round, victim.name)
@@ -74,18 +75,18 @@ func TestKill(t *testing.T) {
 		must(t, w.failure)
 	}
 	for _, n := range q.nodes {
-		must(t, n.await(q.started))
+		must(t, n.Await(q.started))
 	}
-	must(t, q.nodes[2].await(regexp.MustCompile(`Transitioning from RECOVERY to RUNNING`)))
+	must(t, q.nodes[2].Await(regexp.MustCompile(`Transitioning from RECOVERY to RUNNING`)))
 	last := newRegistrar(q, 99)
 	must(t, last.register(context.Background()))
 	end := last.done[0].epoch + 1
-	must(t, quorumState(q.addresses, func(s *kmsg.DescribeQuorumResponseTopicPartition) bool {
+	must(t, nodetest.QuorumState(q.addresses, func(s *kmsg.DescribeQuorumResponseTopicPartition) bool {
 		behind := slices.ContainsFunc(s.CurrentVoters, func(v kmsg.DescribeQuorumResponseTopicPartitionReplicaState) bool { return v.LogEndOffset < end })
 		return len(s.CurrentVoters) == 3 && !behind
 	}))
 	for _, n := range q.nodes {
-		must(t, n.crash())
+		must(t, n.Crash())
 	}
 
 	var logs []*nodeLog
@@ -112,6 +113,7 @@ func TestKill(t *testing.T) {
 // killQuorum is three nodes.
 type killQuorum struct {
 	t         *testing.T
+	program   string
 	dir       string
 	addresses []string
 	nodes     []*killNode
@@ -124,7 +126,7 @@ type killQuorum struct {
 
 // killNode is one of them, and the process that it is at the moment.
 type killNode struct {
-	*process
+	*nodetest.Process
 	name, dir string
 }
 
@@ -132,11 +134,13 @@ func (n *killNode) logDir() string { return filepath.Join(n.dir, "data", "__clus
 
 func newKillQuorum(t *testing.T) *killQuorum {
 	t.Helper()
-	q := &killQuorum{t: t, dir: scratch(t), acked: newCounter(), tokens: make(chan struct{}, 1<<16), history: newHistory(), started: regexp.MustCompile("Kafka Server started")}
+	self, err := os.Executable()
+	must(t, err)
+	q := &killQuorum{t: t, program: self, dir: nodetest.Scratch(t), acked: newCounter(), tokens: make(chan struct{}, 1<<16), history: newHistory(), started: regexp.MustCompile("Kafka Server started")}
 	directories := []string{"IPSRFnY5RtqEmJV5clXmdA", "FJAGa3eJRbC7SSXj2xUcWw", "xsFQqRJSSxy8acINSMRk4w"}
 	var list []string
 	for i, d := range directories {
-		address := loopback() + ":" + strconv.Itoa(freshPort())
+		address := nodetest.Loopback() + ":" + strconv.Itoa(nodetest.FreshPort())
 		q.addresses = append(q.addresses, address)
 		list = append(list, fmt.Sprintf("%d@%s:%s", i+1, address, d))
 	}
@@ -145,7 +149,7 @@ func newKillQuorum(t *testing.T) *killQuorum {
 		n := &killNode{name: "n" + id, dir: filepath.Join(q.dir, "n"+id)}
 		roles, listeners := "controller", "CONTROLLER://"+address
 		if i == 2 {
-			roles, listeners = "broker,controller", listeners+",PLAINTEXT://"+loopback()+":0"
+			roles, listeners = "broker,controller", listeners+",PLAINTEXT://"+nodetest.Loopback()+":0"
 		}
 		must(t, os.Mkdir(n.dir, 0o755))
 		conf := []string{
@@ -164,17 +168,17 @@ func newKillQuorum(t *testing.T) *killQuorum {
 			"metadata.log.max.record.bytes.between.snapshots=100000",
 		}
 		must(t, os.WriteFile(filepath.Join(n.dir, "server.properties"), []byte(strings.Join(conf, "\n")+"\n"), 0o644))
-		format, err := launch(n.name, n.dir, filepath.Join(n.dir, "format.log"), os.Environ(), "format", "-c", "server.properties", "-I", strings.Join(list, ","))
+		format, err := nodetest.Launch(q.program, n.name, n.dir, filepath.Join(n.dir, "format.log"), os.Environ(), "format", "-c", "server.properties", "-I", strings.Join(list, ","))
 		must(t, err)
-		if code, err := format.end(); err != nil || code != 0 {
-			t.Fatal(format.fault("ends with exit code %d, %v", code, err))
+		if code, err := format.End(); err != nil || code != 0 {
+			t.Fatal(format.Fault("ends with exit code %d, %v", code, err))
 		}
 		q.nodes = append(q.nodes, n)
 	}
 	t.Cleanup(func() {
 		for _, n := range q.nodes {
-			if n.process != nil {
-				n.kill()
+			if n.Process != nil {
+				n.Kill()
 			}
 		}
 	})
@@ -184,14 +188,14 @@ func newKillQuorum(t *testing.T) *killQuorum {
 func (q *killQuorum) run(n *killNode) {
 	q.t.Helper()
 	var err error
-	n.process, err = launch(n.name, n.dir, filepath.Join(n.dir, "stderr"), os.Environ(), "start", "-c", "server.properties")
+	n.Process, err = nodetest.Launch(q.program, n.name, n.dir, filepath.Join(n.dir, "stderr"), os.Environ(), "start", "-c", "server.properties")
 	must(q.t, err)
 }
 
 // wait allows more requests and waits until n were acknowledged.
 func (q *killQuorum) wait(n, allowed int) {
 	q.t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(nodetest.Patience)
 	start, _ := q.acked.read()
 	for range allowed {
 		q.tokens <- struct{}{}
@@ -204,7 +208,7 @@ func (q *killQuorum) wait(n, allowed int) {
 		select {
 		case <-more:
 		case <-timeout:
-			q.fatalf("%d acknowledged requests in %v, %d were waited for", now-start, patience, n)
+			q.fatalf("%d acknowledged requests in %v, %d were waited for", now-start, nodetest.Patience, n)
 		}
 	}
 }
@@ -213,7 +217,7 @@ func (q *killQuorum) wait(n, allowed int) {
 func (q *killQuorum) fatalf(format string, args ...any) {
 	q.t.Helper()
 	for _, n := range q.nodes {
-		q.t.Log(n.fault("was there (%v)", n.cmd.ProcessState))
+		q.t.Log(n.Fault("was there"))
 	}
 	q.t.Fatalf(format, args...)
 }
@@ -223,13 +227,13 @@ var claimed = regexp.MustCompile(`msg="Active controller" epoch=(\d+)`)
 // leader waits for the node that became the active controller last, and is not but.
 func (q *killQuorum) leader(but *killNode) *killNode {
 	q.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), nodetest.Patience)
 	defer cancel()
 	for {
 		var leader *killNode
 		newest := -1
 		for _, n := range q.nodes {
-			log, _ := n.read()
+			log, _ := n.Read()
 			for _, m := range claimed.FindAllSubmatch(log, -1) {
 				if epoch, _ := strconv.Atoi(string(m[1])); epoch > newest {
 					leader, newest = n, epoch
@@ -239,7 +243,7 @@ func (q *killQuorum) leader(but *killNode) *killNode {
 		if leader != nil && leader != but {
 			return leader
 		}
-		if pause(ctx) != nil {
+		if nodetest.Pause(ctx) != nil {
 			q.fatalf("no other leader")
 		}
 	}
@@ -405,7 +409,7 @@ func (w *registrar) ask(ctx context.Context, q kmsg.Request, code func(kmsg.Resp
 		}
 		again = again || !errors.Is(err, wire.ErrRefused)
 		w.next++
-		if err := pause(ctx); err != nil {
+		if err := nodetest.Pause(ctx); err != nil {
 			return nil, false, err
 		}
 	}

@@ -18,6 +18,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"kstorage/internal/nodetest"
 )
 
 var update = flag.Bool("update", false, "rewrite the texts that scripts compare with, and docs/cli.md")
@@ -30,22 +32,22 @@ var update = flag.Bool("update", false, "rewrite the texts that scripts compare 
 //	unchanged N kstorage ARG...  the same, and each file and folder is as it was before
 //	refuses kstorage ARG...      the same with the exit code 1, stdout is empty, and a reason is on stderr, none of
 //	                             which reads as if the directories were formatted
-//	node FILE [KEY=VALUE...]     write a configuration of a combined node 1 with the log directory d1; KEY= drops a key
 //	lock FILE...                 hold the lock of a running node, to the end of the script
 //
-// and those of startCommands. CID is a cluster id.
+// and those of nodetest. CID is a cluster id.
 func TestScript(t *testing.T) {
+	self, err := os.Executable()
+	must(t, err)
 	commands := map[string]func(*testscript.TestScript, bool, []string){
 		"exits":     exits,
 		"unchanged": unchanged,
 		"refuses":   refuses,
-		"node":      nodeConfig,
 		"lock":      lock,
 	}
-	maps.Copy(commands, startCommands)
+	maps.Copy(commands, nodetest.Commands)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "../../testdata/script",
-		WorkdirRoot:         scratch(t),
+		WorkdirRoot:         nodetest.Scratch(t),
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -53,12 +55,12 @@ func TestScript(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TZ", "UTC")
 			e.Setenv("GORACE", os.Getenv("GORACE"))
-			e.Setenv(powerDropped, "1")
+			e.Setenv(nodetest.PowerDropped, "1")
 			e.Setenv("CID", "Wq9rPWnzQ4uv0sRyMKXc1w")
 			e.Setenv("KSTORAGE_TEST_SEED", "1")
 			e.Setenv("KSTORAGE_TEST_TIME", "1796017003")
 			e.Defer(func() { exec.Command("chmod", "-R", "u+rwX", e.WorkDir).Run() })
-			setupStart(e)
+			nodetest.Setup(e, self)
 			return nil
 		},
 		Cmds: commands,
@@ -85,7 +87,6 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 var (
-	trace = regexp.MustCompile(`(?m)^panic: |^goroutine `)
 	// Entrypoints of containers look for these words and carry on, so they stand in two sentences and nowhere else.
 	alreadyFormatted = regexp.MustCompile(`(?i)already formatted`)
 	sentences        = regexp.MustCompile(`Log directory .* is already formatted\. Use --ignore-formatted to ignore this directory and format the others\.|All of the log directories are already formatted\.`)
@@ -94,7 +95,7 @@ var (
 // everyRun checks what the specification demands of every run.
 func everyRun(ts *testscript.TestScript) {
 	output := ts.ReadFile("stdout") + ts.ReadFile("stderr")
-	if trace.MatchString(output) {
+	if nodetest.Trace.MatchString(output) {
 		ts.Fatalf("a stack trace")
 	}
 	if alreadyFormatted.MatchString(sentences.ReplaceAllString(output, "")) {
@@ -194,38 +195,6 @@ func holdLock() {
 	}
 	fmt.Println("held")
 	io.Copy(io.Discard, os.Stdin)
-}
-
-func nodeConfig(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) == 0 {
-		ts.Fatalf("usage: node FILE [KEY=VALUE...]")
-	}
-	keys := []string{"process.roles", "node.id", "controller.quorum.bootstrap.servers", "listeners", "controller.listener.names", "log.dirs"}
-	values := map[string]string{
-		"process.roles":                       "broker,controller",
-		"node.id":                             "1",
-		"controller.quorum.bootstrap.servers": "127.0.0.1:9093",
-		"listeners":                           "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
-		"controller.listener.names":           "CONTROLLER",
-		"log.dirs":                            "d1",
-	}
-	for _, arg := range args[1:] {
-		key, value, ok := strings.Cut(arg, "=")
-		if !ok {
-			ts.Fatalf("%s: an equals sign is expected", arg)
-		}
-		if _, known := values[key]; !known {
-			keys = append(keys, key)
-		}
-		values[key] = value
-	}
-	var b strings.Builder
-	for _, key := range keys {
-		if values[key] != "" {
-			b.WriteString(key + "=" + values[key] + "\n")
-		}
-	}
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b.String()), 0o644))
 }
 
 // TestDocs keeps docs/cli.md what the program says of itself.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kstorage/internal/nodetest"
 )
 
 const marker = "geheimmarker"
@@ -28,7 +30,7 @@ func FuzzPasswords(f *testing.F) {
 }
 
 func chdirToNode(t testing.TB) {
-	t.Chdir(scratch(t))
+	t.Chdir(nodetest.Scratch(t))
 	if err := os.WriteFile("F", []byte(combined), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -57,6 +57,7 @@ func (s *session) start(ctx *urfave.Context) error {
 	}
 	stopped, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	context.AfterFunc(stopped, stop) // a second signal ends the process at once
 	localHostName := s.world.LocalHostName
 	if localHostName == nil {
 		localHostName = format.LocalHostName

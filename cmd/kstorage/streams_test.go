@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kstorage/internal/cli"
+	"kstorage/internal/nodetest"
 )
 
 // realMain is set in the environment of a process that is the program itself, with what main does about signals.
@@ -58,7 +59,7 @@ func shell(t *testing.T, script string) (stdout, stderr string, rc int) {
 // formattedNode makes a working folder with the node F, which is formatted with the cluster id C, and G, which is not.
 func formattedNode(t *testing.T) {
 	t.Helper()
-	t.Chdir(scratch(t))
+	t.Chdir(nodetest.Scratch(t))
 	conf := strings.ReplaceAll(combined, "://:", "://c:")
 	must(t, os.WriteFile("F", []byte(conf), 0o600))
 	must(t, os.WriteFile("G", []byte(strings.Replace(conf, "log.dirs=d1", "log.dirs=d2,d3", 1)), 0o600))

@@ -22,9 +22,6 @@ type Properties struct {
 	taken      map[string]bool
 }
 
-// NoProperties are those of no file.
-func NoProperties() *Properties { return &Properties{} }
-
 // ReadProperties reads a file. Errors: *Error.
 func ReadProperties(path string) (*Properties, error) {
 	b, err := os.ReadFile(path)

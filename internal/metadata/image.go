@@ -208,9 +208,6 @@ func (i *Image) ScramUsers() []ScramUser {
 	return list
 }
 
-// HasTopics reports whether there is a topic.
-func (i *Image) HasTopics() bool { return len(i.topics.byID.rows) > 0 }
-
 // TopicName returns the name of a topic, "" if there is none with the id.
 func (i *Image) TopicName(id uuid.UUID) string {
 	if t := i.topics.byID.rows[id]; t != nil {

@@ -46,27 +46,29 @@ func (n *node) versions() wire.VersionInfo {
 	return info
 }
 
-// isVoter tells whether this node is one of the voters.
-func (s *settings) isVoter(r raft.Recovered, directory uuid.UUID) bool {
-	return slices.ContainsFunc(s.voters(r), func(v raft.Voter) bool {
+// isVoter tells whether this node is one of voters.
+func (s *settings) isVoter(voters []raft.Voter, directory uuid.UUID) bool {
+	return slices.ContainsFunc(voters, func(v raft.Voter) bool {
 		return v.Key.NodeID == s.Raft.NodeID && (v.Key.DirectoryID == uuid.Nil || v.Key.DirectoryID == directory)
 	})
 }
 
-// voters are those that this node knows of: the newest in its log, in its snapshots, or else the configured ones.
-func (s *settings) voters(r raft.Recovered) []raft.Voter {
-	voters := s.Raft.StaticVoters
-	if k := len(r.Snapshots); k > 0 && len(r.Snapshots[k-1].Voters) > 0 {
-		voters = r.Snapshots[k-1].Voters
+// voterSets are those that this node knows of, oldest first: the configured one, those of its snapshots, and those in its log.
+func (s *settings) voterSets(r raft.Recovered) [][]raft.Voter {
+	sets := [][]raft.Voter{s.Raft.StaticVoters}
+	for _, snapshot := range r.Snapshots {
+		if len(snapshot.Voters) > 0 {
+			sets = append(sets, snapshot.Voters)
+		}
 	}
 	for _, b := range r.Control {
 		for _, c := range b.Control {
 			if v, ok := c.(raft.Voters); ok {
-				voters = v.Voters
+				sets = append(sets, v.Voters)
 			}
 		}
 	}
-	return voters
+	return sets
 }
 
 // replaceLog is how a person gets on when the metadata log cannot be used.

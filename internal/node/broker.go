@@ -146,7 +146,7 @@ func (b *broker) heartbeat(ctx context.Context, epoch int64, state brokerState) 
 }
 
 func (b *broker) enter(s brokerState) {
-	b.log.Info(fmt.Sprintf("The broker goes on. Transitioning from %s to %s", brokerState(b.state.Load()), s), "broker", b.registration.BrokerID)
+	b.log.Info(fmt.Sprintf("Transitioning from %s to %s", brokerState(b.state.Load()), s), "broker", b.registration.BrokerID)
 	b.state.Store(int32(s))
 }
 

@@ -128,7 +128,10 @@ func (c *cluster) effect(e raft.Effect) error {
 	case raft.Committed:
 		c.highWatermark = e.HighWatermark
 		c.strangers.reset()
-		return c.load()
+		if err := c.load(); err != nil || e.Behind {
+			return err
+		}
+		return c.checkLevel()
 	case raft.LoadSnapshot:
 		return c.loadSnapshot(e.ID)
 	case raft.VotersChanged:
@@ -233,9 +236,10 @@ func (c *cluster) publish() error {
 	return nil
 }
 
-// learn takes the cluster id from the image, or finds that this node does not belong here.
-func (c *cluster) learn(image *metadata.Image) error {
-	version, known := image.MetadataVersion()
+// checkLevel finds that the cluster has an id which its metadata does not carry, while this voter has none. It looks at
+// what the leader has committed, not at what was true on the way there: an upgrade may follow.
+func (c *cluster) checkLevel() error {
+	version, known := c.loader.Image().MetadataVersion()
 	if c.isVoter && c.clusterID == "" && known && !version.SupportsClusterID() {
 		return &Error{
 			What:  fmt.Sprintf("the cluster was formatted with a cluster id, this node without: the cluster's metadata.version is %s, which carries no id", version),
@@ -243,6 +247,11 @@ func (c *cluster) learn(image *metadata.Image) error {
 			Fix:   "format the first controllers of a cluster alike: all with the same --cluster-id, or all without",
 		}
 	}
+	return nil
+}
+
+// learn takes the cluster id from the image, or finds that this node does not belong here.
+func (c *cluster) learn(image *metadata.Image) error {
 	before := c.clusterID
 	err := c.publisher.Publish(image)
 	if other, ok := errors.AsType[*metadata.ClusterIDError](err); ok {

@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"strings"
@@ -173,5 +174,25 @@ func TestTextsTooLongForRecords(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestLevelOnTheWay: a voter without an id stops for a level that carries none once it has all that the leader has
+// committed. Before, an upgrade may be on the way.
+func TestLevelOnTheWay(t *testing.T) {
+	c := loaded(t, finalized(features.MetadataVersionName, 33))
+	if err := c.do(t.Context(), func() {
+		c.clusterID, c.isVoter, c.snapshotting = "", true, true
+		if err := c.publish(); err != nil {
+			t.Errorf("when the level is loaded: %v", err)
+		}
+		if err := c.effect(raft.Committed{Behind: true}); err != nil {
+			t.Errorf("behind the leader: %v", err)
+		}
+		if _, ok := errors.AsType[*Error](c.effect(raft.Committed{})); !ok {
+			t.Error("the voter goes on")
+		}
+	}); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -205,15 +205,18 @@ func (n *node) openLog() (r raft.Recovered, isVoter bool, err error) {
 	if err := checkVoters(&n.settings, r); err != nil {
 		return r, false, err // before a wipe: it is a voter
 	}
-	voters := n.settings.voters(r)
-	isVoter = n.settings.isVoter(r, n.storage.DirectoryID())
+	sets := n.settings.voterSets(r)
+	voters := sets[len(sets)-1]
+	isVoter = n.settings.isVoter(voters, n.storage.DirectoryID())
 	if isVoter && len(voters) == 1 && r.LogEnd == 0 && n.storage.learnedID() {
 		return r, false, &Error{
 			What: fmt.Sprintf("the metadata log in %s is empty, but the cluster id %s was committed in it: the only voter has lost its log", n.storage.LogFolder(), n.storage.ClusterID()),
 			Fix:  "restore the directory from a copy. Without one the cluster is lost: empty all directories of this node and format a new one",
 		}
 	}
-	if n.storage.ClusterID() == "" && !isVoter && !blank(r) {
+	// A removal that is not committed leaves a voter one.
+	wasVoter := slices.ContainsFunc(sets, func(set []raft.Voter) bool { return n.settings.isVoter(set, n.storage.DirectoryID()) })
+	if n.storage.ClusterID() == "" && !wasVoter && !blank(r) {
 		if err := n.raftLog.Close(); err != nil {
 			return r, false, err
 		}

@@ -27,10 +27,9 @@ type settings struct {
 	LogDirs     []string // log.dirs
 	MetadataDir string   // metadata.log.dir, or the first of LogDirs
 
-	Listeners           []listen        // to bind, in the order of the file
-	Advertised          []raft.Endpoint // what a broker tells clients and brokers
-	InterBrokerListener string
-	Rack                *string // broker.rack
+	Listeners  []listen        // to bind, in the order of the file
+	Advertised []raft.Endpoint // what a broker tells clients and brokers
+	Rack       *string         // broker.rack
 
 	Raft         raft.Config // complete but for DirectoryID, ClusterID and Random
 	Log          raftlog.Config
@@ -81,8 +80,7 @@ func newSettings(c *config.Config, localHostName func() string) (settings, error
 		LogDirs:     c.LogDirs,
 		MetadataDir: c.MetadataLogDir,
 
-		Listeners:           r.listeners(),
-		InterBrokerListener: c.InterBrokerListenerName,
+		Listeners: r.listeners(),
 
 		Raft: r.raft(),
 		Log:  raftlog.Config{SegmentBytes: int64(c.Int("metadata.log.segment.bytes")), SegmentMillis: c.Long("metadata.log.segment.ms")},

@@ -123,10 +123,5 @@ func (r *settingsReader) warnings() []string {
 		slices.Sort(unused)
 		out = append(out, fmt.Sprintf("%s has settings without effect here: %s", r.File, strings.Join(unused, ", ")))
 	}
-	const heartbeat, session = "broker.heartbeat.interval.ms", "broker.session.timeout.ms"
-	if 2*r.Int(heartbeat) > r.Int(session) {
-		out = append(out, fmt.Sprintf("%s is %d (%s), more than half of %s, which is %d (%s): a broker whose heartbeat is late is fenced",
-			heartbeat, r.Int(heartbeat), r.Source(heartbeat), session, r.Int(session), r.Source(session)))
-	}
 	return out
 }

@@ -132,10 +132,9 @@ metadata.log.dir=/meta
 	want := settings{
 		File: s.File, NodeID: 1, NodeIDFrom: "node.id (" + s.File + " line 2)", IsBroker: true, IsController: true,
 		LogDirs: []string{"/d1", "/d2"}, MetadataDir: "/meta",
-		Listeners:           []listen{{"PLAINTEXT", "", 9092, false}, {"CONTROLLER", "0.0.0.0", 9093, true}},
-		Advertised:          []raft.Endpoint{{Listener: "PLAINTEXT", Host: "kafka.example.com", Port: 9092}},
-		InterBrokerListener: "PLAINTEXT",
-		Rack:                &rack,
+		Listeners:  []listen{{"PLAINTEXT", "", 9092, false}, {"CONTROLLER", "0.0.0.0", 9093, true}},
+		Advertised: []raft.Endpoint{{Listener: "PLAINTEXT", Host: "kafka.example.com", Port: 9092}},
+		Rack:       &rack,
 		Raft: raft.Config{
 			NodeID: 1, CanBeVoter: true, DefaultListener: "CONTROLLER", MaxKRaftVersion: 1,
 			Listeners: []raft.Endpoint{c1}, // as the voters have it, since it binds all interfaces
@@ -185,7 +184,6 @@ func TestSettingsWarnings(t *testing.T) {
 		{"settings without effect, in one line", combined + "num.io.threads=3\nzoo=1\nauto.create.topics.enable=false\nsasl.enabled.mechanisms=PLAIN\nssl.client.auth=none\n",
 			[]string{"has settings without effect here: auto.create.topics.enable, num.io.threads, sasl.enabled.mechanisms, zoo"}},
 		{"a provider of values has its effect", combined + "config.providers=env\nconfig.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider\n", nil},
-		{"a heartbeat that comes late", combined + "broker.heartbeat.interval.ms=5000\n", []string{"broker.heartbeat.interval.ms is 5000 ("}},
 	}
 	for _, test := range tests {
 		t.Run(test.reason, func(t *testing.T) {

@@ -133,7 +133,8 @@ func TestVotersOfRecoveredLog(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.reason, func(t *testing.T) {
-			if got := test.s.isVoter(test.recovered, own); got != test.voter {
+			sets := test.s.voterSets(test.recovered)
+			if got := test.s.isVoter(sets[len(sets)-1], own); got != test.voter {
 				t.Errorf("isVoter is %v", got)
 			}
 			err := checkVoters(&test.s, test.recovered)

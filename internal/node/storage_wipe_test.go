@@ -43,6 +43,38 @@ func TestLogOfStaticVoterStays(t *testing.T) {
 	}
 }
 
+// TestLogOfRemovedVoterStays: a voter without an id whose removal is in its log may yet be one: the removal need not be
+// committed.
+func TestLogOfRemovedVoterStays(t *testing.T) {
+	d := files{"/d1/meta.properties": metaProperties(2, "", dirA)}.disk(t)
+	log, _, err := raftlog.Open(d, "/d1/__cluster_metadata-0", raftlog.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	voters := []raft.Voter{
+		{Key: raft.ReplicaKey{NodeID: 1, DirectoryID: dirID(dirA)}, MaxKRaftVersion: 1},
+		{Key: raft.ReplicaKey{NodeID: 2, DirectoryID: dirID(dirB)}, MaxKRaftVersion: 1},
+	}
+	batches := []raft.Batch{
+		{Epoch: 1, LastOffset: 1, Control: []raft.ControlRecord{raft.KRaftVersion{Version: 1}, raft.Voters{Voters: voters}}},
+		{Epoch: 1, BaseOffset: 2, LastOffset: 2, Control: []raft.ControlRecord{raft.Voters{Voters: voters[1:]}}},
+	}
+	if err := errors.Join(log.Append(raft.AppendLog{Batches: batches, EndOffset: 3}, 0), log.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s := controllerOn("/d1")
+	s.Log = raftlog.DefaultConfig()
+	st, _, err := openOn(d, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{Options: Options{FS: d, Log: slog.New(slog.DiscardHandler)}, settings: s, storage: st}
+	defer n.close()
+	if r, isVoter, err := n.openLog(); err != nil || isVoter || r.LogEnd != 3 {
+		t.Errorf("%+v, voter %v, %v", r, isVoter, err)
+	}
+}
+
 // TestKilledWipeGoesOn: what a killed wipe has left of a log of several segments is none, but it is no damaged one either.
 func TestKilledWipeGoesOn(t *testing.T) {
 	const dir = "/d1/__cluster_metadata-0"

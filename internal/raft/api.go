@@ -260,8 +260,12 @@ type (
 		StartOffset Offset
 	}
 
-	// Committed tells that the log below HighWatermark is committed. It only grows.
-	Committed struct{ HighWatermark Offset }
+	// Committed tells that the log below HighWatermark is committed. It only grows. Behind: the leader has committed
+	// more, which this node does not have yet.
+	Committed struct {
+		HighWatermark Offset
+		Behind        bool
+	}
 
 	// LoadSnapshot tells the layer above to load a snapshot: the newest one when the high watermark becomes
 	// known for the first time, and each one that was fetched. The zero snapshot is the bootstrap: only the

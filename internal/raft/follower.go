@@ -280,5 +280,5 @@ func (c *Core) followHighWatermark(theirs Offset) {
 		c.die("the leader %d of epoch %d has the high watermark %d, and this node has committed up to %d", c.state.leaderID, c.state.epoch, theirs, c.hw)
 		return
 	}
-	c.setHighWatermark(hw)
+	c.setHighWatermark(hw, theirs)
 }

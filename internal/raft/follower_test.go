@@ -31,6 +31,7 @@ func TestFetched(t *testing.T) {
 		{"nothing", FetchResponse{HighWatermark: 5}, 10, 5, false, true},
 		{"records", FetchResponse{HighWatermark: 5, Batches: []Batch{data(10, 11, 2), data(12, 12, 3)}}, 13, 5, false, true},
 		{"the high watermark is bounded by the log", FetchResponse{HighWatermark: 99, Batches: []Batch{data(10, 11, 3)}}, 12, 12, false, true},
+		{"the high watermark is all that the leader has", FetchResponse{HighWatermark: 12, Batches: []Batch{data(10, 11, 3)}}, 12, 12, false, true},
 		{"a new leader doesn't know it", FetchResponse{HighWatermark: Unknown}, 10, 5, false, true},
 		{"it goes back", FetchResponse{HighWatermark: 4}, 10, 5, true, false},
 		{"records of a later epoch are left out", FetchResponse{HighWatermark: 5, Batches: []Batch{data(10, 11, 3), data(12, 12, 4)}}, 12, 5, false, true},
@@ -67,6 +68,9 @@ func TestFetched(t *testing.T) {
 			r.LeaderView = view(3, 2)
 		}
 		l.step(Answered{l.sentFetch(), &r})
+		if told, ok := effect[Committed](l); ok && told.Behind != (r.HighWatermark > test.end) {
+			t.Errorf("%s: %+v", test.reason, told)
+		}
 		s := l.core.Status()
 		if s.LogEnd != test.end || s.HighWatermark != test.hw || (s.Fatal != "") != test.fatal {
 			t.Errorf("%s: log ends at %d, high watermark %d, fatal %q", test.reason, s.LogEnd, s.HighWatermark, s.Fatal)

@@ -309,7 +309,7 @@ func (l *leader) advance(c *Core) {
 		return
 	}
 	l.hwKnown = true
-	c.setHighWatermark(hw)
+	c.setHighWatermark(hw, hw)
 	l.completeFetches(c) // before it may resign: followers learn of the commit
 	l.commitChange(c)
 	if _, offset := c.history.latest(); !c.isVoter() && offset < hw {

@@ -57,8 +57,8 @@ func (c *Core) setEpochs(starts []EpochStart) {
 	c.emit(WriteEpochStarts{starts})
 }
 
-// setHighWatermark moves it up, or leaves it where it is.
-func (c *Core) setHighWatermark(hw Offset) {
+// setHighWatermark moves it up, or leaves it where it is. leaders is what the leader has committed.
+func (c *Core) setHighWatermark(hw, leaders Offset) {
 	if hw < c.hw || hw > c.log.end {
 		c.broken("high watermark %d", hw)
 	}
@@ -69,7 +69,7 @@ func (c *Core) setHighWatermark(hw Offset) {
 		c.emit(LoadSnapshot{s.ID})
 	}
 	c.hw = hw
-	c.emit(Committed{hw})
+	c.emit(Committed{hw, leaders > hw})
 }
 
 func (c *Core) handleSynced(in Synced) {

@@ -153,12 +153,10 @@ func (c *Core) resetLog(s Snapshot) {
 	c.log.snapshots = []Snapshot{s}
 	c.history.reset(s)
 	c.announceVoters()
-	if c.hw == Unknown {
-		c.setHighWatermark(s.ID.EndOffset) // loads it
-		return
+	if c.hw != Unknown { // else it is loaded for being the newest
+		c.emit(LoadSnapshot{s.ID})
 	}
-	c.emit(LoadSnapshot{s.ID})
-	c.setHighWatermark(s.ID.EndOffset)
+	c.setHighWatermark(s.ID.EndOffset, NoHighWatermark) // the next Fetch brings what is behind it
 }
 
 // handleFetchSnapshot serves bytes of a snapshot (KIP-630). Errors of the partition go out as what they are.

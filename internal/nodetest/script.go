@@ -1,4 +1,4 @@
-package main
+package nodetest
 
 import (
 	"maps"
@@ -14,9 +14,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// startCommands are for scripts with nodes that run. HOST is a loopback address, and P1 to P9 are ports
-// of it that no other script has.
+// Commands are for scripts with nodes that run. HOST is a loopback address, and P1 to P9 are ports
+// of it that no other script has. kstorage is the program that Setup was given.
 //
+//	node FILE [KEY=VALUE...]            write a configuration of a combined node 1 with the log directory d1; KEY= drops a key
 //	member FILE N ROLES [KEY=VALUE...]  as node: a configuration of node N with the log directory dN. The controller of node 1 is the
 //	                                    bootstrap server; that of node N has the port PN. The timeouts are short
 //	run NAME kstorage start ARG...      start it, with true randomness and time; its stderr is appended to NAME.log
@@ -31,7 +32,8 @@ import (
 //	property VAR KEY FILE...            VAR becomes the value that KEY has in each of the properties FILEs
 //
 // What still runs at the end of a script is killed.
-var startCommands = map[string]func(*testscript.TestScript, bool, []string){
+var Commands = map[string]func(*testscript.TestScript, bool, []string){
+	"node":     nodeConfig,
 	"member":   member,
 	"run":      runNode,
 	"await":    await,
@@ -45,21 +47,64 @@ var startCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"upgrade":  upgrade,
 }
 
-// running is the key of the processes of a script, by name.
-type running struct{}
+// nodes are those of a script.
+type nodes struct {
+	kstorage  string // the program
+	processes map[string]*Process
+}
 
-func setupStart(e *testscript.Env) {
-	processes := map[string]*process{}
-	e.Values[running{}] = processes
-	e.Defer(func() {
-		for _, p := range processes {
-			p.kill()
-		}
-	})
-	e.Setenv("HOST", loopback())
+// nodesKey is where a script keeps its nodes.
+type nodesKey struct{}
+
+// Setup is for the Setup of scripts that have the Commands: kstorage is the file of the program.
+func Setup(e *testscript.Env, kstorage string) {
+	n := &nodes{kstorage, map[string]*Process{}}
+	e.Values[nodesKey{}] = n
+	e.Defer(n.kill)
+	e.Setenv("HOST", Loopback())
 	for i := 1; i <= 9; i++ {
-		e.Setenv("P"+strconv.Itoa(i), strconv.Itoa(freshPort()))
+		e.Setenv("P"+strconv.Itoa(i), strconv.Itoa(FreshPort()))
 	}
+}
+
+func nodesOf(ts *testscript.TestScript) *nodes { return ts.Value(nodesKey{}).(*nodes) }
+
+func (n *nodes) kill() {
+	for _, p := range n.processes {
+		p.Kill()
+	}
+}
+
+func nodeConfig(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: node FILE [KEY=VALUE...]")
+	}
+	keys := []string{"process.roles", "node.id", "controller.quorum.bootstrap.servers", "listeners", "controller.listener.names", "log.dirs"}
+	values := map[string]string{
+		"process.roles":                       "broker,controller",
+		"node.id":                             "1",
+		"controller.quorum.bootstrap.servers": "127.0.0.1:9093",
+		"listeners":                           "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+		"controller.listener.names":           "CONTROLLER",
+		"log.dirs":                            "d1",
+	}
+	for _, arg := range args[1:] {
+		key, value, ok := strings.Cut(arg, "=")
+		if !ok {
+			ts.Fatalf("%s: an equals sign is expected", arg)
+		}
+		if _, known := values[key]; !known {
+			keys = append(keys, key)
+		}
+		values[key] = value
+	}
+	var b strings.Builder
+	for _, key := range keys {
+		if values[key] != "" {
+			b.WriteString(key + "=" + values[key] + "\n")
+		}
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b.String()), 0o644))
 }
 
 func member(ts *testscript.TestScript, neg bool, args []string) {
@@ -88,8 +133,8 @@ func member(ts *testscript.TestScript, neg bool, args []string) {
 	}, args[3:]...))
 }
 
-func find(ts *testscript.TestScript, name string) *process {
-	p := ts.Value(running{}).(map[string]*process)[name]
+func find(ts *testscript.TestScript, name string) *Process {
+	p := nodesOf(ts).processes[name]
 	if p == nil {
 		ts.Fatalf("no node %s has been run", name)
 	}
@@ -99,9 +144,7 @@ func find(ts *testscript.TestScript, name string) *process {
 // check ends a script that waits in vain: with the nodes gone, what comes behind fails at once.
 func check(ts *testscript.TestScript, err error) {
 	if err != nil {
-		for _, p := range ts.Value(running{}).(map[string]*process) {
-			p.kill()
-		}
+		nodesOf(ts).kill()
 	}
 	ts.Check(err)
 }
@@ -116,8 +159,8 @@ func runNode(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 || args[1] != program {
 		ts.Fatalf("usage: run NAME kstorage start ARG...")
 	}
-	name, processes := args[0], ts.Value(running{}).(map[string]*process)
-	if old := processes[name]; old != nil {
+	name, nodes := args[0], nodesOf(ts)
+	if old := nodes.processes[name]; old != nil {
 		select {
 		case <-old.ended:
 		default:
@@ -125,19 +168,19 @@ func runNode(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	var env []string
-	for _, variable := range []string{"HOME", "PATH", "TMPDIR", "TZ", "GORACE", powerDropped, "KSTORAGE_CONFIG"} {
+	for _, variable := range []string{"HOME", "PATH", "TMPDIR", "TZ", "GORACE", PowerDropped, "KSTORAGE_CONFIG"} {
 		env = append(env, variable+"="+ts.Getenv(variable))
 	}
-	p, err := launch(name, ts.MkAbs("."), ts.MkAbs(name+".log"), env, args[2:]...)
+	p, err := Launch(nodes.kstorage, name, ts.MkAbs("."), ts.MkAbs(name+".log"), env, args[2:]...)
 	ts.Check(err)
-	processes[name] = p
+	nodes.processes[name] = p
 }
 
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: await NAME REGEXP")
 	}
-	check(ts, find(ts, args[0]).await(compile(ts, args[1])))
+	check(ts, find(ts, args[0]).Await(compile(ts, args[1])))
 }
 
 func logged(ts *testscript.TestScript, neg bool, args []string) {
@@ -145,8 +188,8 @@ func logged(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: [!] logged NAME REGEXP")
 	}
 	p := find(ts, args[0])
-	if log, _ := p.read(); compile(ts, args[1]).Match(log) == neg {
-		check(ts, p.fault("and %q: a match is %v", args[1], neg))
+	if log, _ := p.Read(); compile(ts, args[1]).Match(log) == neg {
+		check(ts, p.Fault("and %q: a match is %v", args[1], neg))
 	}
 }
 
@@ -158,14 +201,14 @@ func quit(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: quit NAME [SIGINT]")
 	}
-	check(ts, find(ts, args[0]).quit(signal))
+	check(ts, find(ts, args[0]).Quit(signal))
 }
 
 func crash(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: crash NAME")
 	}
-	check(ts, find(ts, args[0]).crash())
+	check(ts, find(ts, args[0]).Crash())
 }
 
 func dies(ts *testscript.TestScript, neg bool, args []string) {
@@ -173,10 +216,10 @@ func dies(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: dies NAME REGEXP...")
 	}
 	p := find(ts, args[0])
-	code, err := p.end()
+	code, err := p.End()
 	check(ts, err)
 	if code != 1 {
-		check(ts, p.fault("has ended with exit code %d", code))
+		check(ts, p.Fault("has ended with exit code %d", code))
 	}
 	for _, pattern := range args[1:] {
 		logged(ts, false, []string{args[0], pattern})
@@ -257,7 +300,7 @@ func awaitVoters(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: voters ID...")
 	}
-	check(ts, quorumState(controllers(ts), func(s *kmsg.DescribeQuorumResponseTopicPartition) bool {
+	check(ts, QuorumState(controllers(ts), func(s *kmsg.DescribeQuorumResponseTopicPartition) bool {
 		var ids []string
 		for _, v := range s.CurrentVoters {
 			ids = append(ids, strconv.Itoa(int(v.ReplicaID)))

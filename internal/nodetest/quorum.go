@@ -1,4 +1,4 @@
-package main
+package nodetest
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 // retryPause lies between two questions to nodes that have no answer yet.
 const retryPause = 10 * time.Millisecond
 
-// pause waits a little. Errors: that of ctx.
-func pause(ctx context.Context) error {
+// Pause waits a little. Errors: that of ctx.
+func Pause(ctx context.Context) error {
 	select {
 	case <-time.After(retryPause):
 		return nil
@@ -24,9 +24,9 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// quorumState asks the controllers until one of them answers as the leader, and ok likes what it says.
-func quorumState(addresses []string, ok func(*kmsg.DescribeQuorumResponseTopicPartition) bool) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+// QuorumState asks the controllers until one of them answers as the leader, and ok likes what it says.
+func QuorumState(addresses []string, ok func(*kmsg.DescribeQuorumResponseTopicPartition) bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	var clients []*wire.Client
 	for _, a := range addresses {
@@ -48,7 +48,7 @@ func quorumState(addresses []string, ok func(*kmsg.DescribeQuorumResponseTopicPa
 				last = fmt.Errorf("%s says %+v", addresses[i], *state)
 			}
 		}
-		if pause(ctx) != nil {
+		if Pause(ctx) != nil {
 			return last
 		}
 	}
@@ -73,7 +73,7 @@ func describeQuorum(ctx context.Context, c *wire.Client) (*kmsg.DescribeQuorumRe
 
 // upgradeFeature asks the active controller, which is the one that does not say NOT_CONTROLLER.
 func upgradeFeature(addresses []string, feature string, level int16) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	for {
 		for _, a := range addresses {
@@ -96,7 +96,7 @@ func upgradeFeature(addresses []string, feature string, level int16) error {
 				return fmt.Errorf("%s: %s: %s", a, wire.ErrorName(resp.ErrorCode), *resp.ErrorMessage)
 			}
 		}
-		if err := pause(ctx); err != nil {
+		if err := Pause(ctx); err != nil {
 			return err
 		}
 	}
