@@ -8,7 +8,7 @@
 // proves nothing. All takes four to five minutes on two cores.
 //
 // Kafka's jars are fetched with pom.xml once for each version and kept in the user's cache folder. The environment
-// chooses something else:
+// chooses something else (the test of older clients takes 4.0.0 all the same):
 //
 //	INTEROP_KAFKA     the version of Kafka; without it that of pom.xml. The expectations are those of 4.4.0.
 //	INTEROP_CACHE     the folder for the jars; without it kstorage in the user's cache folder

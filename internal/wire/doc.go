@@ -42,8 +42,9 @@
 // # Client
 //
 // A Client has one connection to one address, which carries one request at a time; ApiVersions goes first, and each
-// request in the newest version that both sides speak, with the client instance id of the process. Peers sends the requests of the consensus core that way, a Client for
-// each destination. Node to node only, so there is no pool, no retry and no metadata here.
+// request in the newest version that both sides speak, with the client instance id of the process. Peers sends the
+// requests of the consensus core that way, a Client for each destination. Node to node only, so there is no pool, no
+// retry and no metadata here. WithInstance gives the id to the requests of a client that knows none.
 //
 // Left out: request quotas, throttling, and limits to the rate of new connections.
 package wire

@@ -9,8 +9,8 @@ import (
 // All answers of kmsg call an error code ErrorCode and its text ErrorMessage. They are rare enough to be found by name.
 
 // ErrorResponse returns the answer to q that says an error and nothing else. All APIs that are served here have a place
-// for it at the top, but for Metadata below 13: there it goes to each topic that is asked for. message is sent where there
-// is a place for it.
+// for it at the top, but for Metadata below 13: there it goes to each topic that is asked for, and nowhere
+// if these are all, as in Kafka. message is sent where there is a place for it.
 func ErrorResponse(q kmsg.Request, code int16, message string) kmsg.Response {
 	r := q.ResponseKind()
 	if r, ok := r.(*kmsg.MetadataResponse); ok {
