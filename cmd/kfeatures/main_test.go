@@ -5,39 +5,58 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
 	"strings"
-	"syscall"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"golang.org/x/sys/unix"
 
 	"kstorage/internal/cli"
+	"kstorage/internal/nodetest"
 )
 
-// TestMain runs the tests as one who is subject to file modes, also where that is root: the capabilities go with exec.
 func TestMain(m *testing.M) {
-	const dropped = "KFEATURES_TEST_POWER_DROPPED"
-	if os.Geteuid() == 0 && os.Getenv(dropped) == "" {
-		runtime.LockOSThread()
-		for _, capability := range []uintptr{unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH} {
-			if err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0); err != nil {
-				fmt.Fprintln(os.Stderr, "cannot give up root's power over file modes:", err)
-				os.Exit(1)
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // else a program with the race detector sleeps a second before it ends
+	nodetest.DropPowerOverFiles()
+	flag.Set("test.parallel", "16") // they wait for timeouts, most of the time
+	testscript.Main(programs{m}, map[string]func(){program: main})
+}
+
+// programs are the tests, and what they have built is gone behind them.
+type programs struct{ tests *testing.M }
+
+func (p programs) Run() int {
+	defer func() { os.RemoveAll(built) }()
+	return p.tests.Run()
+}
+
+// built is the folder of the program of kstorage, once it is there.
+var built string
+
+// kstorage builds that program, as this one was built, and returns its file.
+var kstorage = sync.OnceValues(func() (string, error) {
+	var err error
+	if built, err = os.MkdirTemp("", "kfeatures-test-"); err != nil {
+		return "", err
+	}
+	args := []string{"build", "-o", built}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "-tags" || s.Key == "-race" {
+				args = append(args, s.Key+"="+s.Value)
 			}
 		}
-		self, err := os.Executable()
-		if err == nil {
-			err = syscall.Exec(self, os.Args, append(os.Environ(), dropped+"=1"))
-		}
-		fmt.Fprintln(os.Stderr, "cannot start again without root's power over file modes:", err)
-		os.Exit(1)
 	}
-	flag.Set("test.parallel", "16") // they wait for timeouts, most of the time
-	testscript.Main(m, map[string]func(){program: main})
-}
+	out, err := exec.Command("go", append(args, "kstorage/cmd/kstorage")...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("go %v: %w\n%s", args, err, out)
+	}
+	return filepath.Join(built, "kstorage"), err
+})
 
 // outcome is what a call left behind.
 type outcome struct {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"flag"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,35 +15,82 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"kstorage/internal/cli"
+	"kstorage/internal/dump"
+	"kstorage/internal/nodetest"
 )
 
 var update = flag.Bool("update", false, "rewrite the texts that scripts compare with, and docs/cli-kfeatures.md")
 
-// TestScript runs the scenarios in testdata/script/kfeatures, which are the specification of the command where it needs no
-// cluster. Beside the commands of testscript they have:
+// TestScript runs the scenarios in testdata/script/kfeatures, which are the specification of the command. Beside the commands of
+// testscript they have:
 //
-//	exits N kfeatures ARG...   run it, and demand the exit code N and no stack trace
-//	refuses kfeatures ARG...   the same with the exit code 1, stdout is empty, and a reason is on stderr
+//	exits N PROGRAM ARG...      run kfeatures or kstorage, and demand the exit code N and no stack trace
+//	refuses kfeatures ARG...    the same with the exit code 1, stdout is empty, and a reason is on stderr
+//	records FILE DIR...         FILE becomes the records, without offsets, that each of the log directories has: all the same. Those
+//	                            are left out by which the quorum shows that it lives
+//
+// and those of nodetest, for the cluster. CID is a cluster id, and LIST are three voters at P1 to P3 for kstorage format.
 func TestScript(t *testing.T) {
+	node, err := kstorage()
+	must(t, err)
+	commands := map[string]func(*testscript.TestScript, bool, []string){
+		"exits": exits,
+		"refuses": func(ts *testscript.TestScript, neg bool, args []string) {
+			exits(ts, neg, append([]string{"1"}, args...))
+			if ts.ReadFile("stdout") != "" || ts.ReadFile("stderr") == "" {
+				ts.Fatalf("a refused command has a reason on stderr, and nothing on stdout")
+			}
+		},
+		"records": records,
+	}
+	maps.Copy(commands, nodetest.Commands)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "../../testdata/script/kfeatures",
+		WorkdirRoot:         nodetest.Scratch(t),
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		ContinueOnError:     true, // one run tells all that differs
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
-			"refuses": func(ts *testscript.TestScript, neg bool, args []string) {
-				exits(ts, neg, append([]string{"1"}, args...))
-				if ts.ReadFile("stdout") != "" || ts.ReadFile("stderr") == "" {
-					ts.Fatalf("a refused command has a reason on stderr, and nothing on stdout")
-				}
-			},
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("GORACE", os.Getenv("GORACE"))
+			e.Setenv("PATH", filepath.Dir(node)+string(filepath.ListSeparator)+e.Getenv("PATH"))
+			nodetest.Setup(e, node)
+			e.Setenv("CID", "Wq9rPWnzQ4uv0sRyMKXc1w")
+			e.Setenv("LIST", os.Expand("1@$HOST:$P1:IPSRFnY5RtqEmJV5clXmdA,2@$HOST:$P2:FJAGa3eJRbC7SSXj2xUcWw,3@$HOST:$P3:xsFQqRJSSxy8acINSMRk4w", e.Getenv))
+			return nil
 		},
+		Cmds: commands,
 	})
 }
 
-var trace = regexp.MustCompile(`(?m)^panic: |^goroutine `)
+func records(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: records FILE DIR...")
+	}
+	have := ""
+	for i, dir := range args[1:] {
+		var out strings.Builder
+		files, err := filepath.Glob(filepath.Join(ts.MkAbs(dir), "__cluster_metadata-0", "*.log"))
+		ts.Check(err)
+		for _, file := range files {
+			ts.Check(dump.File(&out, file, dump.Options{}))
+		}
+		list := ""
+		for line := range strings.Lines(out.String()) {
+			if m := recordLine.FindStringSubmatch(line); m != nil && m[1] != "NO_OP_RECORD" {
+				list += m[0] + "\n"
+			}
+		}
+		if i > 0 && list != have {
+			ts.Fatalf("%s has other records than the directories before:\n%s\nthere are:\n%s", dir, list, have)
+		}
+		have = list
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(have), 0o644))
+}
+
+// recordLine is the line of a record from its type on.
+var recordLine = regexp.MustCompile(`\b([A-Z_]+_RECORD) .*`)
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
@@ -61,7 +109,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
 	output := ts.ReadFile("stdout") + ts.ReadFile("stderr")
-	if trace.MatchString(output) || strings.Contains(output, "geheim") {
+	if nodetest.Trace.MatchString(output) || strings.Contains(output, "geheim") {
 		ts.Fatalf("a stack trace, or a secret")
 	}
 }

@@ -28,6 +28,8 @@ import (
 //	dies NAME REGEXP...                 it must end by itself with the exit code 1, for these reasons
 //	declines REGEXP kstorage start ARG...  run and dies; no file has changed (.lock aside)
 //	voters ID...                        wait until these are the voters, as the leader among the controllers at P1 to P9 says
+//	registered ID...                    wait until these controllers are registered
+//	register ID FEATURE MIN MAX         register a controller that supports this only, in the name of one that does not run
 //	upgrade FEATURE LEVEL               the active controller must do that
 //	property VAR KEY FILE...            VAR becomes the value that KEY has in each of the properties FILEs
 //
@@ -45,6 +47,9 @@ var Commands = map[string]func(*testscript.TestScript, bool, []string){
 	"property": property,
 	"voters":   awaitVoters,
 	"upgrade":  upgrade,
+
+	"registered": registered,
+	"register":   register,
 }
 
 // nodes are those of a script.
@@ -310,11 +315,33 @@ func awaitVoters(ts *testscript.TestScript, neg bool, args []string) {
 	}))
 }
 
+func registered(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: registered ID...")
+	}
+	var ids []int32
+	for _, arg := range args {
+		ids = append(ids, int32(number(ts, arg)))
+	}
+	check(ts, AwaitControllers(controllers(ts), ids...))
+}
+
+func register(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: register ID FEATURE MIN MAX")
+	}
+	check(ts, registerController(controllers(ts), int32(number(ts, args[0])), args[1], number(ts, args[2]), number(ts, args[3])))
+}
+
 func upgrade(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: upgrade FEATURE LEVEL")
 	}
-	level, err := strconv.ParseInt(args[1], 10, 16)
+	check(ts, upgradeFeature(controllers(ts), args[0], number(ts, args[1])))
+}
+
+func number(ts *testscript.TestScript, arg string) int16 {
+	n, err := strconv.ParseInt(arg, 10, 16)
 	ts.Check(err)
-	check(ts, upgradeFeature(controllers(ts), args[0], int16(level)))
+	return int16(n)
 }
