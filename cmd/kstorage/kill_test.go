@@ -222,31 +222,22 @@ func (q *killQuorum) fatalf(format string, args ...any) {
 	q.t.Fatalf(format, args...)
 }
 
-var claimed = regexp.MustCompile(`msg="Active controller" epoch=(\d+)`)
-
 // leader waits for the node that became the active controller last, and is not but.
 func (q *killQuorum) leader(but *killNode) *killNode {
 	q.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), nodetest.Patience)
-	defer cancel()
-	for {
-		var leader *killNode
-		newest := -1
-		for _, n := range q.nodes {
-			log, _ := n.Read()
-			for _, m := range claimed.FindAllSubmatch(log, -1) {
-				if epoch, _ := strconv.Atoi(string(m[1])); epoch > newest {
-					leader, newest = n, epoch
-				}
-			}
-		}
-		if leader != nil && leader != but {
-			return leader
-		}
-		if nodetest.Pause(ctx) != nil {
-			q.fatalf("no other leader")
-		}
+	var processes []*nodetest.Process
+	for _, n := range q.nodes {
+		processes = append(processes, n.Process)
 	}
+	var last *nodetest.Process
+	if but != nil {
+		last = but.Process
+	}
+	active, err := nodetest.AwaitActive(processes, last)
+	if err != nil {
+		q.fatalf("%v", err)
+	}
+	return q.nodes[slices.Index(processes, active)]
 }
 
 // sameClusterID returns the id that all directories of all nodes have.

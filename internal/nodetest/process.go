@@ -4,11 +4,13 @@ package nodetest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -112,6 +114,9 @@ func (p *Process) End() (int, error) {
 	}
 }
 
+// Signal sends a signal.
+func (p *Process) Signal(signal syscall.Signal) error { return p.cmd.Process.Signal(signal) }
+
 // Quit lets the process shut down.
 func (p *Process) Quit(signal syscall.Signal) error {
 	p.cmd.Process.Signal(signal) //nolint:errcheck // if it has ended, end tells
@@ -145,6 +150,32 @@ func (p *Process) Fault(format string, args ...any) error {
 		log = append([]byte("...\n"), log[len(log)-8<<10:]...)
 	}
 	return fmt.Errorf("%s %s; its log:\n%s", p.name, fmt.Sprintf(format, args...), log)
+}
+
+var claimed = regexp.MustCompile(`msg="Active controller" epoch=(\d+)`)
+
+// AwaitActive waits for the node that became the active controller last, and is not but.
+func AwaitActive(nodes []*Process, but *Process) (*Process, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	for {
+		var last *Process
+		newest := -1
+		for _, p := range nodes {
+			log, _ := p.Read()
+			for _, m := range claimed.FindAllSubmatch(log, -1) {
+				if epoch, _ := strconv.Atoi(string(m[1])); epoch > newest {
+					last, newest = p, epoch
+				}
+			}
+		}
+		if last != nil && last != but {
+			return last, nil
+		}
+		if Pause(ctx) != nil {
+			return nil, errors.New("no node, or no other one, has become the active controller")
+		}
+	}
 }
 
 // Loopback is an address of this process alone, where each port that nobody else is given is free. Ports below
