@@ -100,8 +100,8 @@ func (c *connection) send(h RequestHeader, response kmsg.Response) bool {
 	return true
 }
 
-// dispatch returns the answer to a request, or nil to close the connection, with an error where the request is why. One that is not admitted is refused in the
-// shape of its API, so its body is decoded first.
+// dispatch returns the answer to a request, or nil to close the connection, with an error where the request is why. One
+// that is not admitted is refused in the shape of its API, so its body is decoded first.
 func (c *connection) dispatch(h RequestHeader, body []byte, admitted bool) (kmsg.Response, error) {
 	s := c.server
 	if api := s.served[h.Key]; h.Version < api.Min || h.Version > api.Max {
