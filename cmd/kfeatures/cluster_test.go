@@ -217,7 +217,11 @@ func TestAddresses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := line("--command-config %s --bootstrap-server %s describe", config, tt.address)
+			args := "--bootstrap-server " + tt.address + " describe"
+			if tt.address == silent.Addr().String() { // the others may take their time on a busy machine
+				args = "--command-config " + config + " " + args
+			}
+			got := line("%s", args)
 			if got.exit != 1 || got.stdout != "" || !strings.Contains(got.stderr, tt.want) || !strings.Contains(got.stderr, tt.address) || got.took > 8*time.Second {
 				t.Errorf("%+v", got)
 			}
