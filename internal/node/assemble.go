@@ -202,7 +202,7 @@ func (n *node) serve(s *server) func() error {
 		Logger:              n.Log,
 		Versions:            n.versions,
 	}
-	if n.RequestLog != nil {
+	if n.requests != nil {
 		config.Handled = n.requests.write
 	}
 	if s.IsController {

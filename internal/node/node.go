@@ -69,7 +69,11 @@ func Run(ctx context.Context, o Options) error {
 }
 
 func newNode(o Options) *node {
-	return &node{Options: o, clock: clock{start: time.Now(), wall: o.Now}, requests: &requestLog{w: o.RequestLog, log: o.Log}}
+	n := &node{Options: o, clock: clock{start: time.Now(), wall: o.Now}}
+	if o.RequestLog != nil {
+		n.requests = newRequestLog(o.RequestLog, o.Log)
+	}
+	return n
 }
 
 // diskError makes a failure of the disk an *Error.
@@ -98,7 +102,7 @@ type node struct {
 	broker     *broker // nil without the role
 	register   *controllerRegistration
 	servers    []*server
-	requests   *requestLog
+	requests   *requestLog // nil: there is none
 }
 
 // server is a bound listener.
@@ -180,6 +184,9 @@ func (n *node) close() {
 	}
 	if n.storage != nil {
 		n.storage.Close()
+	}
+	if n.requests != nil {
+		n.requests.close()
 	}
 }
 
