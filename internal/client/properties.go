@@ -95,12 +95,19 @@ func (p *Properties) takeMillis(key string, target *time.Duration) error {
 	return nil
 }
 
-// Unknown returns the keys that nobody took and no client knows.
+// nameCharacters are those of the names of settings, nearly all of which have a dot.
+const nameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789.-_"
+
+// Unknown returns the keys that nobody took and no client knows. Of one that cannot be the name of a setting only the line
+// is told: it may be what a password or a private key goes on with, where a backslash is missing at the end of a line.
 func (p *Properties) Unknown() []string {
 	var out []string
 	for _, property := range p.properties {
 		key := property.Key
 		if !p.taken[key] && !slices.Contains(known, key) && !hasPrefixOf(key, knownPrefixes) {
+			if strings.Trim(key, nameCharacters) != "" || !strings.Contains(key, ".") {
+				key = fmt.Sprintf("what line %d begins with", property.Line)
+			}
 			out = append(out, key)
 		}
 	}
