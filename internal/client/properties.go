@@ -95,17 +95,14 @@ func (p *Properties) takeMillis(key string, target *time.Duration) error {
 	return nil
 }
 
-// nameCharacters are those of the names of settings, nearly all of which have a dot.
-const nameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789.-_"
-
 // Unknown returns the keys that nobody took and no client knows. Of one that cannot be the name of a setting only the line
-// is told: it may be what a password or a private key goes on with, where a backslash is missing at the end of a line.
+// is told: it may be a part of a secret.
 func (p *Properties) Unknown() []string {
 	var out []string
 	for _, property := range p.properties {
 		key := property.Key
 		if !p.taken[key] && !slices.Contains(known, key) && !hasPrefixOf(key, knownPrefixes) {
-			if strings.Trim(key, nameCharacters) != "" || !strings.Contains(key, ".") {
+			if !javaprops.IsName(key) {
 				key = fmt.Sprintf("what line %d begins with", property.Line)
 			}
 			out = append(out, key)
