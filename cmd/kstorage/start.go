@@ -26,7 +26,7 @@ func (s *session) startCommand() *urfave.Command {
 		UsageText: "kstorage start --config FILE [--override KEY=VALUE]... [--request-log FILE]",
 		Flags: []urfave.Flag{
 			configFlag(),
-			&urfave.StringSliceFlag{Name: "override", Usage: "A setting `KEY=VALUE` in place of the file's; may be repeated."},
+			&urfave.StringSliceFlag{Name: "override", Usage: "A setting `KEY=VALUE` in place of the file's."},
 			&urfave.StringFlag{Name: "request-log", Usage: "Append a JSON document a line to this `FILE` for each request that the node answers or refuses."},
 		},
 		Description: `The node runs in the foreground, logs to stderr, and ends on SIGTERM or SIGINT: a broker asks for leave, a leader
