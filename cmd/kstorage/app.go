@@ -55,8 +55,7 @@ not given takes its value from the environment variable named beside it.
 
 Example:
   kstorage format --config server.properties --standalone
-  kstorage info --config server.properties
-  kstorage start --config server.properties`,
+  kstorage info --config server.properties`,
 		Commands: []*urfave.Command{
 			s.infoCommand(),
 			s.formatCommand(),
