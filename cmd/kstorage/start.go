@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -75,13 +74,10 @@ func (s *session) start(ctx *urfave.Context) error {
 	return s.explainStart(err)
 }
 
-// appendTo opens a file for writing at its end, and makes it if there is none.
-func appendTo(path string) (disk.File, error) {
-	f, err := disk.OS.OpenAppend(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return disk.OS.Create(path, 0o644)
-	}
-	return f, err
+// appendTo opens a file for writing at its end, and makes it if there is none. To open a pipe that nobody reads fails; else
+// it would wait.
+func appendTo(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o644)
 }
 
 // logger logs to stderr, with --json a document a line.
