@@ -65,7 +65,7 @@ func Run(ctx context.Context, o Options) error {
 	if err == nil {
 		err = n.run(ctx)
 	}
-	return diskError(err)
+	return withFix(err)
 }
 
 func newNode(o Options) *node {
@@ -76,8 +76,15 @@ func newNode(o Options) *node {
 	return n
 }
 
-// diskError makes a failure of the disk an *Error.
-func diskError(err error) error {
+// withFix makes a failure of the disk, and what the core ends for, an *Error.
+func withFix(err error) error {
+	if fatal, ok := errors.AsType[*fatalError](err); ok {
+		return &Error{
+			What: fatal.Reason, Err: err,
+			Fix: "look whether this node is in the right cluster, and whether a voter has lost its disk or got the files of another day; " +
+				"what is on this node's disk stays as it is",
+		}
+	}
 	failed, ok := errors.AsType[*fs.PathError](err)
 	if _, told := errors.AsType[*Error](err); !ok || told {
 		return err
