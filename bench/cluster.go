@@ -56,7 +56,7 @@ func (l *lab) newCluster(program, count int) ([]*node, error) {
 		defer listener.Close()
 		n := &node{id: int32(i + 1), address: listener.Addr().String(), command: l.commands[program]}
 		n.folder = filepath.Join(l.scratch, fmt.Sprint(l.clusters), fmt.Sprint(n.id))
-		n.client = wire.NewClient(n.address, "bench", nil)
+		n.client = wire.NewClient(n.address, wire.Self{ClientID: "bench"}, nil)
 		nodes = append(nodes, n)
 		servers = append(servers, n.address)
 		voters = append(voters, fmt.Sprintf("%d@%s:%s", n.id, n.address, kafkaid.String(uuid.New())))

@@ -8,7 +8,7 @@
 // proves nothing. All takes six to seven minutes on two cores, with INTEROP_ALL half an hour.
 //
 // Kafka's jars are fetched with pom.xml once for each version and kept in the user's cache folder. The environment
-// chooses something else:
+// chooses something else (the test of older clients takes 4.0.0 all the same):
 //
 //	INTEROP_KAFKA     the version of Kafka; without it that of pom.xml. The expectations are those of 4.4.0.
 //	INTEROP_ALL       1: every metadata.version from 3.3-IV3 to 4.4-IV2, and every release for --kafka-version

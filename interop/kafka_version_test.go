@@ -20,7 +20,7 @@ var olderKafkas = []string{"4.0.0", "3.9.1", "4.1.1", "4.2.0", "4.3.0"}
 // startServerOf starts servers of an older Kafka.
 func startServerOf(t *testing.T, version string) func(*testing.T, *node) *server {
 	t.Helper()
-	jars, err := kafkajars.GetVersion("pom.xml", version)
+	jars, err := kafkajars.Version("pom.xml", version)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -139,7 +139,7 @@ func askQuorum(t *testing.T, nodes ...*node) (quorumState, error) {
 func askLeader(t *testing.T, n *node) (quorumState, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	client := wire.NewClient(n.controllerAddress(), "interop", nil)
+	client := wire.NewClient(n.controllerAddress(), wire.Self{ClientID: "interop"}, nil)
 	defer client.Close()
 	q := kmsg.NewPtrDescribeQuorumRequest()
 	topic := kmsg.NewDescribeQuorumRequestTopic()

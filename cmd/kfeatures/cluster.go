@@ -12,6 +12,7 @@ import (
 	"kstorage/internal/cli"
 	"kstorage/internal/client"
 	"kstorage/internal/client/admin"
+	"kstorage/internal/kafkaid"
 )
 
 // cluster is the cluster that the options mean, and the time that the command has.
@@ -28,7 +29,7 @@ func (s *session) cluster(ctx *urfave.Context) (*admin.Cluster, context.Context,
 			Fix:      fmt.Sprintf("in front of the command: %s --%s localhost:9092 %s", program, bootstrapServer, ctx.Command.Name),
 		}
 	}
-	var errs [3]error
+	var errs [4]error
 	options.Bootstrap, errs[0] = client.ParseBootstrap(ctx.String(option), s.from(option))
 	if ctx.IsSet(commandConfig) {
 		path := ctx.String(commandConfig)
@@ -45,6 +46,7 @@ func (s *session) cluster(ctx *urfave.Context) (*admin.Cluster, context.Context,
 			errs[2] = usage(ctx.Command.Name, "the value of the option %s is no duration such as 30s or 1m30s: %q", s.from(timeout), text)
 		}
 	}
+	options.InstanceID, errs[3] = kafkaid.New(s.world.Random)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, nil, nil, s.explain(err)
 	}

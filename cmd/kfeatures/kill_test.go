@@ -279,7 +279,7 @@ func (q *killQuorum) ask(i int) <-chan bool {
 	r.FeatureUpdates = append(r.FeatureUpdates, u)
 	answered := make(chan bool, 1)
 	go func() {
-		c := wire.NewClient(q.addresses[i], "test", nil)
+		c := wire.NewClient(q.addresses[i], wire.Self{ClientID: "test"}, nil)
 		defer c.Close()
 		answer, err := c.Do(context.Background(), r)
 		answered <- err == nil && answer.(*kmsg.UpdateFeaturesResponse).ErrorCode == 0

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kstorage/internal/wire"
@@ -21,6 +22,7 @@ type fakeNode struct {
 
 	mu          sync.Mutex
 	requests    []kmsg.Request
+	instances   map[uuid.UUID]bool // of clients, in request headers that can say it
 	connections sync.WaitGroup
 	open        map[net.Conn]bool
 }
@@ -30,7 +32,7 @@ func startNode(t testing.TB, n *fakeNode) *fakeNode {
 	var err error
 	n.listener, err = net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	n.open = map[net.Conn]bool{}
+	n.open, n.instances = map[net.Conn]bool{}, map[uuid.UUID]bool{}
 	n.connections.Add(1)
 	go func() {
 		defer n.connections.Done()
@@ -86,6 +88,9 @@ func (n *fakeNode) serve(conn net.Conn) {
 		}
 		n.mu.Lock()
 		n.requests = append(n.requests, q)
+		if q.IsFlexible() {
+			n.instances[h.ClientInstanceID] = true
+		}
 		n.mu.Unlock()
 		answer, mine := state.answer(q)
 		if !mine {

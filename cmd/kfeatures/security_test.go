@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -99,6 +100,11 @@ func TestSecurity(t *testing.T) {
 			if tt.err == "" {
 				if got.exit != 0 || !strings.HasPrefix(got.stdout, "Feature: group.version ") || (got.stderr != "") != strings.Contains(tt.name, "no client knows") {
 					t.Errorf("%+v", got)
+				}
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				if len(n.instances) != 1 || n.instances[uuid.Nil] {
+					t.Errorf("instances in the request headers: %v", n.instances)
 				}
 				return
 			}

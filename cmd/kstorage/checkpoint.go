@@ -16,19 +16,19 @@ import (
 
 // oldBootstrap is what a bootstrap.checkpoint says, in a JSON document.
 type oldBootstrap struct {
-	Path     string  `json:"path"`
-	Features []level `json:"features"`
-	Records  int     `json:"records"`
+	Path     string      `json:"path"`
+	Features []cli.Level `json:"features"`
+	Records  int         `json:"records"`
 }
 
 // zeroCheckpoint is what a zero checkpoint says, in a JSON document.
 type zeroCheckpoint struct {
-	Path              string  `json:"path"`
-	KRaftVersion      int16   `json:"kraftVersion"`
-	Voters            []voter `json:"voters"`
-	Features          []level `json:"features"`
-	ClusterIDProposal *string `json:"clusterIdProposal"`
-	Records           int     `json:"records"`
+	Path              string      `json:"path"`
+	KRaftVersion      int16       `json:"kraftVersion"`
+	Voters            []voter     `json:"voters"`
+	Features          []cli.Level `json:"features"`
+	ClusterIDProposal *string     `json:"clusterIdProposal"`
+	Records           int         `json:"records"`
 }
 
 type voter struct {
@@ -97,10 +97,10 @@ func readBootstrap(e metaprops.Ensemble, path string) (*checkpoint.Bootstrap, er
 	return &b, nil
 }
 
-func bootstrapLevels(b *checkpoint.Bootstrap) []level {
-	out := []level{}
+func bootstrapLevels(b *checkpoint.Bootstrap) []cli.Level {
+	out := []cli.Level{}
 	for _, f := range b.Features {
-		out = append(out, level(f))
+		out = append(out, cli.Level(f))
 	}
 	return out
 }

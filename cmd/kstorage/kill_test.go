@@ -308,7 +308,7 @@ type registrar struct {
 func newRegistrar(q *killQuorum, broker int32) *registrar {
 	w := &registrar{quorum: q, broker: broker, next: int(broker)}
 	for _, a := range q.addresses {
-		c := wire.NewClient(a, fmt.Sprintf("broker-%d", broker), nil)
+		c := wire.NewClient(a, wire.Self{ClientID: fmt.Sprintf("broker-%d", broker)}, nil)
 		q.t.Cleanup(c.Close)
 		w.clients = append(w.clients, c)
 	}

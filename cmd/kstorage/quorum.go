@@ -11,6 +11,7 @@ import (
 
 	"kstorage/internal/cli"
 	"kstorage/internal/client"
+	"kstorage/internal/kafkaid"
 )
 
 func (s *session) quorumCommand() *urfave.Command {
@@ -126,7 +127,7 @@ func (s *session) cluster(ctx *urfave.Context, quiet bool) (*client.Cluster, err
 	if options.Controllers {
 		option = "bootstrap-controller"
 	}
-	var errs [3]error
+	var errs [4]error
 	options.Bootstrap, errs[0] = client.ParseBootstrap(ctx.String(option), s.from(option))
 	if path := ctx.String("command-config"); path != "" {
 		var unknown []string
@@ -142,6 +143,7 @@ func (s *session) cluster(ctx *urfave.Context, quiet bool) (*client.Cluster, err
 		}
 		options.Settings.Timeout = timeout
 	}
+	options.InstanceID, errs[3] = kafkaid.New(s.world.Random)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}

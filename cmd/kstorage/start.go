@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -21,10 +22,11 @@ func (s *session) startCommand() *urfave.Command {
 		Name:      "start",
 		Category:  own,
 		Usage:     "Run a node of a KRaft quorum.",
-		UsageText: "kstorage start --config FILE [--override KEY=VALUE]...",
+		UsageText: "kstorage start --config FILE [--override KEY=VALUE]... [--request-log FILE]",
 		Flags: []urfave.Flag{
 			configFlag(),
-			&urfave.StringSliceFlag{Name: "override", Usage: "A setting `KEY=VALUE` in place of the file's; may be repeated."},
+			&urfave.StringSliceFlag{Name: "override", Usage: "A setting `KEY=VALUE` in place of the file's."},
+			&urfave.StringFlag{Name: "request-log", Usage: "Append a JSON document a line to this `FILE` for each request that the node answers or refuses."},
 		},
 		Description: `The node runs in the foreground, logs to stderr, and ends on SIGTERM or SIGINT: a broker asks for leave, a leader
 hands over. It speaks Kafka's own protocol, so it forms a quorum with nodes of its kind or of Apache Kafka.
@@ -43,6 +45,15 @@ func (s *session) start(ctx *urfave.Context) error {
 	if err != nil {
 		return err
 	}
+	var requestLog io.Writer
+	if path := ctx.String("request-log"); path != "" {
+		f, err := appendTo(path)
+		if err != nil {
+			return &cli.Problem{What: "cannot open the request log", Where: s.from("request-log") + " " + path + ": " + disk.Reason(err), Fix: "pass a file in a folder that this user may write"}
+		}
+		defer f.Close()
+		requestLog = f
+	}
 	stopped, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	context.AfterFunc(stopped, stop) // a second signal ends the process at once
@@ -58,8 +69,15 @@ func (s *session) start(ctx *urfave.Context) error {
 		LocalHostName: localHostName,
 		Log:           s.logger(),
 		Notify:        node.Notify,
+		RequestLog:    requestLog,
 	})
 	return s.explainStart(err)
+}
+
+// appendTo opens a file for writing at its end, and makes it if there is none. To open a pipe that nobody reads fails; else
+// it would wait.
+func appendTo(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o644)
 }
 
 // logger logs to stderr, with --json a document a line.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kstorage/internal/raft"
@@ -20,6 +21,7 @@ type Options struct {
 	Bootstrap   []string // host:port, as ParseBootstrap returns them
 	Controllers bool     // they are controllers, else brokers
 	Settings    Settings
+	InstanceID  uuid.UUID         // of this process, in the header of its requests (KIP-1313)
 	Dial        wire.DialFunc     // nil: TCP
 	Tell        func(text string) // is told what is waited for; nil: nobody is
 }
@@ -50,6 +52,9 @@ const tellAfter = 2 * time.Second
 
 // errRequestTimeout ends a request whose answer takes too long, while there is time left for the command.
 var errRequestTimeout = errors.New("no answer within request.timeout.ms")
+
+// errHangs ends the first question to an address, to leave time for the next one.
+var errHangs = errors.New("no answer in time")
 
 // errTimeout ends all requests when the time of the command is up.
 var errTimeout = errors.New("the time is up")
@@ -122,8 +127,14 @@ func (c *Cluster) unanswered(doing string, err error) *Error {
 // find returns the node that takes requests for the cluster.
 func (c *Cluster) find(ctx context.Context, doing string) (node, error) {
 	var errs []error
-	for _, address := range c.options.Bootstrap {
-		n, err := c.describeCluster(ctx, address)
+	for i, address := range c.options.Bootstrap {
+		limited, cancel := ctx, context.CancelFunc(func() {})
+		if others := len(c.options.Bootstrap) - i; others > 1 {
+			at, _ := ctx.Deadline()
+			limited, cancel = context.WithTimeoutCause(ctx, time.Until(at)/time.Duration(others), errHangs)
+		}
+		n, err := c.describeCluster(limited, address)
+		cancel()
 		switch {
 		case err == nil && c.options.Controllers:
 			return leader(n)
@@ -186,7 +197,7 @@ func (c *Cluster) request(ctx context.Context, address string, q kmsg.Request) (
 	settings := c.options.Settings
 	client := c.nodes[address]
 	if client == nil {
-		client = wire.NewClient(address, settings.ClientID, dialer(c.options.Dial, settings.ConnectTimeout))
+		client = wire.NewClient(address, wire.Self{ClientID: settings.ClientID, InstanceID: c.options.InstanceID}, dialer(c.options.Dial, settings.ConnectTimeout))
 		c.nodes[address] = client
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, settings.RequestTimeout, errRequestTimeout)

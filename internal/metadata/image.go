@@ -25,6 +25,8 @@ type Image struct {
 	levels          map[string]int16 // of features; none is 0
 	featuresOffset  raft.Offset
 	featuresChanged bool // since the image was published
+	metricsOffset   raft.Offset
+	metricsChanged  bool // the subscriptions to client metrics, likewise
 	brokers         map[int32]*Broker
 	controllers     map[int32]*Controller
 	nextProducerID  int64 // -1: no ProducerIdsRecord
@@ -78,6 +80,8 @@ type FeatureRange struct {
 const (
 	TopicConfig  int8 = 2
 	BrokerConfig int8 = 4 // the name "" stands for all brokers
+
+	ClientMetricsConfig int8 = 16 // a subscription, KIP-714
 )
 
 // ScramUser is a user that has a credential for a mechanism.
@@ -92,6 +96,7 @@ func NewImage() *Image {
 		Offset:         raft.Unknown,
 		levels:         map[string]int16{},
 		featuresOffset: raft.Unknown,
+		metricsOffset:  raft.Unknown,
 		brokers:        map[int32]*Broker{},
 		controllers:    map[int32]*Controller{},
 		nextProducerID: -1,
@@ -178,6 +183,21 @@ func (i *Image) Configured(resourceType int8, name string) []string {
 	slices.Sort(resources)
 	return resources
 }
+
+// ClientMetrics returns the subscriptions to client metrics by name, with their configuration. KIP-714.
+func (i *Image) ClientMetrics() iter.Seq2[string, map[string]string] {
+	return func(yield func(string, map[string]string) bool) {
+		for resource, values := range i.configs.rows {
+			if resource.kind == ClientMetricsConfig && !yield(resource.name, values) {
+				return
+			}
+		}
+	}
+}
+
+// ClientMetricsOffset returns the offset of the published image in which the subscriptions to client metrics changed last,
+// raft.Unknown for none.
+func (i *Image) ClientMetricsOffset() raft.Offset { return i.metricsOffset }
 
 // ScramUsers returns who has a SCRAM credential, by mechanism and name. KIP-900.
 func (i *Image) ScramUsers() []ScramUser {

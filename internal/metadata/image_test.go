@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"bytes"
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -219,5 +220,46 @@ func TestConfigured(t *testing.T) {
 	}
 	if got, want := i.Configured(BrokerConfig, "x"), []string{"", "11", "2"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestClientMetrics(t *testing.T) {
+	log := &logBuilder{epoch: 3}
+	l := newTestLoader()
+	subscription := func(name, key string, value *string) record.Record {
+		r := record.New(record.Config, 0)
+		r.SetInt("ResourceType", int64(ClientMetricsConfig))
+		r.SetText("ResourceName", name)
+		r.SetText("Name", key)
+		r.SetNull("Value")
+		if value != nil {
+			r.SetText("Value", *value)
+		}
+		return r
+	}
+	interval := "1000"
+	steps := []struct {
+		name    string
+		record  record.Record
+		changes bool
+		want    map[string]map[string]string
+	}{
+		{"another record", version(33), false, map[string]map[string]string{}},
+		{"a subscription", subscription("s", "interval.ms", &interval), true, map[string]map[string]string{"s": {"interval.ms": "1000"}}},
+		{"another configuration", config("t", "v"), false, map[string]map[string]string{"s": {"interval.ms": "1000"}}},
+		{"the subscription goes", subscription("s", "interval.ms", nil), true, map[string]map[string]string{}},
+	}
+	for _, step := range steps {
+		before := l.Image().ClientMetricsOffset()
+		if err := l.Replay(log.batch(step.record)); err != nil {
+			t.Fatal(err)
+		}
+		image := l.Image()
+		if got := maps.Collect(image.ClientMetrics()); !reflect.DeepEqual(got, step.want) {
+			t.Errorf("%s: %v", step.name, got)
+		}
+		if changed := image.ClientMetricsOffset() != before; changed != step.changes || changed && image.ClientMetricsOffset() != image.Offset {
+			t.Errorf("%s: offset %d, before %d, of the image %d", step.name, image.ClientMetricsOffset(), before, image.Offset)
+		}
 	}
 }

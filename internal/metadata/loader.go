@@ -85,7 +85,7 @@ func (l *Loader) LoadSnapshot(r io.Reader, file string, id raft.SnapshotID, now 
 		}
 	}
 	image.Offset = id.EndOffset - 1
-	image.featuresChanged = true
+	image.featuresChanged, image.metricsChanged = true, true
 	if err := l.publish(image); err != nil {
 		return err
 	}
@@ -189,6 +189,9 @@ func (l *Loader) end(commit bool) error {
 func (l *Loader) publish(image *Image) error {
 	if image.featuresChanged {
 		image.featuresOffset, image.featuresChanged = image.Offset, false
+	}
+	if image.metricsChanged {
+		image.metricsOffset, image.metricsChanged = image.Offset, false
 	}
 	if err := image.Check(); err != nil {
 		return err

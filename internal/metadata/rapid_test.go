@@ -229,6 +229,7 @@ func plain(i *Image) *Image {
 			p.kept[k].rows[key] = v
 		}
 	}
+	p.metricsOffset = 0 // a snapshot does not tell
 	return p
 }
 

@@ -114,6 +114,7 @@ func (i *Image) setConfig(r record.Record) {
 	} else {
 		values[r.Text("Name")] = r.Text("Value")
 	}
+	i.metricsChanged = i.metricsChanged || resource.kind == ClientMetricsConfig
 	rows := i.configs.writable(i.owner)
 	if rows[resource] = values; len(values) == 0 {
 		delete(rows, resource)

@@ -93,7 +93,7 @@ func TestNodeUpdatesFeatures(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.run(ctx) }()
-	client := wire.NewClient(n.servers[0].listener.Addr().String(), "admin", nil)
+	client := wire.NewClient(n.servers[0].listener.Addr().String(), wire.Self{ClientID: "admin"}, nil)
 	defer client.Close()
 	ask := func(validateOnly bool, updates ...features.Level) *kmsg.UpdateFeaturesResponse {
 		t.Helper()

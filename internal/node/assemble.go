@@ -10,6 +10,7 @@ import (
 	"kstorage/internal/controller"
 	"kstorage/internal/metadata"
 	"kstorage/internal/raft"
+	"kstorage/internal/telemetry"
 	"kstorage/internal/wire"
 )
 
@@ -28,6 +29,19 @@ func supportedFeatures(unstable bool) []wire.SupportedFeature {
 		}
 	}
 	return list
+}
+
+// brokerVersions is what a broker tells in its answers to ApiVersions: the epoch of its features is that of its image,
+// and a client that means another node or cluster is to look anew (KIP-1242).
+func (n *node) brokerVersions() wire.VersionInfo {
+	info, v := n.versions(), n.views.get()
+	if len(info.FinalizedFeatures) > 0 {
+		info.FinalizedEpoch = int64(v.offset)
+	}
+	if v.clusterID != "" {
+		info.Identity = &wire.Identity{ClusterID: v.clusterID, NodeID: n.settings.NodeID}
+	}
+	return info
 }
 
 // versions is what the node tells in its answers to ApiVersions. A node that does not know its cluster leaves
@@ -127,10 +141,11 @@ func (n *node) readBootstrap() (b controller.Bootstrap, err error) {
 }
 
 // newCluster returns the metadata loop, which lacks the quorum yet.
-func (n *node) newCluster(cfg raft.Config, isVoter bool, bootstrap controller.Bootstrap) *cluster {
+func (n *node) newCluster(cfg raft.Config, self wire.Self, isVoter bool, bootstrap controller.Bootstrap) *cluster {
 	s := &n.settings
 	c := &cluster{
 		nodeID:  cfg.NodeID,
+		self:    self,
 		isVoter: isVoter,
 		controller: controller.Config{
 			NodeID:                s.NodeID,
@@ -157,7 +172,11 @@ func (n *node) newCluster(cfg raft.Config, isVoter bool, bootstrap controller.Bo
 		asked:         raft.None,
 		shown:         raft.Unknown,
 		highWatermark: raft.Unknown,
+		subscribed:    raft.Unknown,
 		strangers:     newStrangers(cfg),
+	}
+	if s.IsBroker {
+		c.telemetry = telemetry.New(telemetry.Config{MaxBytes: s.MaxTelemetryBytes, Random: n.Random, Log: n.Log})
 	}
 	c.publisher = metadata.NewClusterIDPublisher(cfg.ClusterID, func(id string) error {
 		if err := n.storage.PersistClusterID(id); err != nil {
@@ -183,12 +202,16 @@ func (n *node) serve(s *server) func() error {
 		Logger:              n.Log,
 		Versions:            n.versions,
 	}
+	if n.requests != nil {
+		config.Handled = n.requests.write
+	}
 	if s.IsController {
 		config.APIs = controllerAPIs
 		config.Handler = &controllerHandler{quorum: n.quorum, cluster: n.cluster, views: n.views, clock: n.clock}
 	} else {
-		config.APIs = brokerAPIs
-		config.Handler = &brokerHandler{cluster: n.cluster, views: n.views, channel: n.forwarding}
+		config.APIs, config.Versions = brokerAPIs, n.brokerVersions
+		config.Handler = &brokerHandler{cluster: n.cluster, views: n.views, channel: n.forwarding, telemetry: n.cluster.telemetry}
+		config.Gone = n.cluster.telemetry.Gone
 	}
 	s.server = wire.NewServer(config)
 	return func() error { return s.server.Serve(s.listener) }

@@ -19,8 +19,8 @@ var errNoController = errors.New("no active controller is known")
 // controllerChannel is a connection to the active controller, over TCP also when that is this node itself, as in
 // Kafka. It is for concurrent use; requests go one after the other, so who must not wait for others has one of its own.
 type controllerChannel struct {
-	clientID string
-	views    *views
+	self  wire.Self
+	views *views
 
 	mu      sync.Mutex
 	address string
@@ -46,7 +46,7 @@ func (c *controllerChannel) call(ctx context.Context, key, newest int16, build f
 	defer c.mu.Unlock()
 	if address := addressOf(leader.Endpoint); address != c.address {
 		c.drop()
-		c.address, c.client = address, wire.NewClient(address, c.clientID, nil)
+		c.address, c.client = address, wire.NewClient(address, c.self, nil)
 	}
 	return c.client.Call(ctx, key, newest, build)
 }

@@ -16,6 +16,8 @@ import (
 	"kstorage/internal/metadata"
 	"kstorage/internal/raft"
 	"kstorage/internal/raftlog"
+	"kstorage/internal/telemetry"
+	"kstorage/internal/wire"
 )
 
 // cluster is the layer above the consensus core, the metadata loop: one goroutine that
@@ -28,6 +30,7 @@ import (
 // It may wait for the raft loop, which never waits for it.
 type cluster struct {
 	nodeID     raft.NodeID
+	self       wire.Self
 	isVoter    bool // it was one at its start
 	controller controller.Config
 	bootstrap  controller.Bootstrap
@@ -45,7 +48,9 @@ type cluster struct {
 	// Of the loop alone.
 	loader        *metadata.Loader
 	publisher     *metadata.ClusterIDPublisher
-	clusterID     string // "" as long as the node has none
+	telemetry     *telemetry.Telemetry // of the broker; nil without the role
+	subscribed    raft.Offset          // of the client metrics that telemetry has
+	clusterID     string               // "" as long as the node has none
 	leader        raft.LeaderChanged
 	asked         raft.NodeID      // see view
 	kraftVersion  int16            // the latest one, committed or not, as the core has it
@@ -221,6 +226,10 @@ func (c *cluster) publish() error {
 	image := c.loader.Image()
 	if err := c.learn(image); err != nil {
 		return err
+	}
+	if at := image.ClientMetricsOffset(); c.telemetry != nil && at != c.subscribed {
+		c.subscribed = at
+		c.telemetry.Subscribe(image.ClientMetrics())
 	}
 	c.complete()
 	c.show()

@@ -1,8 +1,6 @@
 package node
 
 import (
-	"fmt"
-
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kstorage/internal/raft"
@@ -66,29 +64,5 @@ func fromNoController(answer kmsg.Response) bool {
 
 // refuse answers a request of one of the APIs of the active controller with an error.
 func refuse(q kmsg.Request, code int16) kmsg.Response {
-	message := wire.ErrorName(code)
-	switch r := q.ResponseKind().(type) {
-	case *kmsg.BrokerRegistrationResponse:
-		r.ErrorCode, r.BrokerEpoch = code, -1
-		return r
-	case *kmsg.BrokerHeartbeatResponse:
-		r.ErrorCode, r.IsFenced = code, true
-		return r
-	case *kmsg.UnregisterBrokerResponse:
-		r.ErrorCode, r.ErrorMessage = code, &message
-		return r
-	case *kmsg.ControllerRegistrationResponse:
-		r.ErrorCode, r.ErrorMessage = code, &message
-		return r
-	case *kmsg.UnregisterControllerResponse:
-		r.ErrorCode, r.ErrorMessage = code, &message
-		return r
-	case *kmsg.UpdateFeaturesResponse:
-		r.ErrorCode, r.ErrorMessage = code, &message
-		return r
-	case *kmsg.DescribeQuorumResponse:
-		r.ErrorCode, r.ErrorMessage = code, &message
-		return r
-	}
-	panic(fmt.Sprintf("no refusal of API %d", q.Key()))
+	return wire.ErrorResponse(q, code, wire.ErrorName(code))
 }

@@ -43,7 +43,7 @@ func TestForwardedToNoController(t *testing.T) {
 		kmsg.NewPtrUnregisterControllerRequest(),
 	} {
 		e := kmsg.NewPtrEnvelopeRequest()
-		e.RequestData = wire.AppendRequest(nil, q, "admin", 7)[4:]
+		e.RequestData = wire.AppendRequest(nil, q, wire.Self{ClientID: "admin"}, 7)[4:]
 		answer := h.Handle(t.Context(), &wire.Request{Listener: "CONTROLLER", Body: e}).(*kmsg.EnvelopeResponse)
 		if answer.ErrorCode != codeNotController || answer.ResponseData != nil {
 			t.Errorf("%s: %+v", kmsg.NameForKey(q.Key()), answer)
@@ -77,7 +77,7 @@ func answered(t *testing.T) *wire.Client {
 	})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(listener) }()
-	client := wire.NewClient(listener.Addr().String(), "broker", nil)
+	client := wire.NewClient(listener.Addr().String(), wire.Self{ClientID: "broker"}, nil)
 	t.Cleanup(func() {
 		client.Close()
 		s.Close()
@@ -92,7 +92,7 @@ func TestEnvelope(t *testing.T) {
 	// frame is a request without its length, with a client id unless that is null.
 	frame := func(q kmsg.Request, version int16, correlationID int32, null bool) []byte {
 		q.SetVersion(version)
-		b := wire.AppendRequest(nil, q, "me", correlationID)[4:]
+		b := wire.AppendRequest(nil, q, wire.Self{ClientID: "me"}, correlationID)[4:]
 		if null {
 			b = slices.Replace(b, 8, 12, 0xff, 0xff)
 		}

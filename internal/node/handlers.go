@@ -3,11 +3,13 @@ package node
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kstorage/internal/metadata"
 	"kstorage/internal/raft"
+	"kstorage/internal/telemetry"
 	"kstorage/internal/wire"
 )
 
@@ -23,12 +25,12 @@ var (
 		{Key: int16(kmsg.ControllerRegistration), Max: 0},
 		{Key: int16(kmsg.UnregisterController), Max: 0},
 	}, wire.RaftAPIs...)
-	brokerAPIs = []wire.API{
+	brokerAPIs = append([]wire.API{
 		{Key: int16(kmsg.Metadata), Max: 13},
 		{Key: int16(kmsg.UpdateFeatures), Max: 2},
 		{Key: int16(kmsg.DescribeQuorum), Max: 2},
 		{Key: int16(kmsg.DescribeCluster), Max: 2},
-	}
+	}, telemetry.APIs...)
 )
 
 // Endpoint types of DescribeCluster (KIP-919).
@@ -77,9 +79,10 @@ func (h *controllerHandler) wallAt(at raft.Millis) int64 {
 
 // brokerHandler answers on the listeners of a broker.
 type brokerHandler struct {
-	cluster *cluster
-	views   *views
-	channel *controllerChannel
+	cluster   *cluster
+	views     *views
+	channel   *controllerChannel
+	telemetry *telemetry.Telemetry
 }
 
 // Handle implements wire.Handler.
@@ -91,6 +94,10 @@ func (h *brokerHandler) Handle(ctx context.Context, r *wire.Request) kmsg.Respon
 		return describeCluster(ctx, h.cluster, h.views.get(), q, r.Listener, brokerEndpoints)
 	case *kmsg.DescribeQuorumRequest, *kmsg.UpdateFeaturesRequest:
 		return h.forward(ctx, q)
+	case *kmsg.GetTelemetrySubscriptionsRequest:
+		return h.telemetry.Get(time.Now(), r, q)
+	case *kmsg.PushTelemetryRequest:
+		return h.telemetry.Push(time.Now(), r, q)
 	}
 	return nil
 }

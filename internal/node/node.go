@@ -50,6 +50,8 @@ type Options struct {
 	Now           func() time.Time
 	LocalHostName func() string
 	Log           *slog.Logger
+	// RequestLog gets a JSON line for each request that a listener answers or refuses; nil: there is no such log.
+	RequestLog io.Writer
 	// Notify tells a service manager of the node's state; see the function Notify.
 	Notify func(state string)
 }
@@ -57,17 +59,32 @@ type Options struct {
 // Run runs a node until ctx ends, and then lets it hand over; that is no error. Errors are *Error, joined, where a
 // person can do something; else what has happened between the nodes.
 func Run(ctx context.Context, o Options) error {
-	n := &node{Options: o, clock: clock{start: time.Now(), wall: o.Now}}
+	n := newNode(o)
 	defer n.close()
 	err := n.open()
 	if err == nil {
 		err = n.run(ctx)
 	}
-	return diskError(err)
+	return withFix(err)
 }
 
-// diskError makes a failure of the disk an *Error.
-func diskError(err error) error {
+func newNode(o Options) *node {
+	n := &node{Options: o, clock: clock{start: time.Now(), wall: o.Now}}
+	if o.RequestLog != nil {
+		n.requests = newRequestLog(o.RequestLog, o.Log)
+	}
+	return n
+}
+
+// withFix makes a failure of the disk, and what the core ends for, an *Error.
+func withFix(err error) error {
+	if fatal, ok := errors.AsType[*fatalError](err); ok {
+		return &Error{
+			What: fatal.Reason, Err: err,
+			Fix: "look whether this node is in the right cluster, and whether a voter has lost its disk or got the files of another day; " +
+				"what is on this node's disk stays as it is",
+		}
+	}
 	failed, ok := errors.AsType[*fs.PathError](err)
 	if _, told := errors.AsType[*Error](err); !ok || told {
 		return err
@@ -92,6 +109,7 @@ type node struct {
 	broker     *broker // nil without the role
 	register   *controllerRegistration
 	servers    []*server
+	requests   *requestLog // nil: there is none
 }
 
 // server is a bound listener.
@@ -137,12 +155,17 @@ func (n *node) open() (err error) {
 	if err != nil {
 		return err
 	}
+	instance, err := kafkaid.New(n.Random)
+	if err != nil {
+		return err
+	}
+	self := wire.Self{ClientID: fmt.Sprint(s.NodeID), InstanceID: instance}
 
 	n.views = newViews(view{leader: raft.LeaderChanged{LeaderID: raft.None}, asked: raft.None, clusterID: cfg.ClusterID, offset: raft.Unknown, features: raft.Unknown})
-	channel := func() *controllerChannel { return &controllerChannel{clientID: fmt.Sprint(s.NodeID), views: n.views} }
+	channel := func() *controllerChannel { return &controllerChannel{self: self, views: n.views} }
 	n.forwarding = channel()
-	n.cluster = n.newCluster(cfg, isVoter, bootstrap)
-	peers := wire.NewPeers(fmt.Sprintf("raft-client-%d", s.NodeID), nil, func(in raft.Input) { n.quorum.input(in) })
+	n.cluster = n.newCluster(cfg, self, isVoter, bootstrap)
+	peers := wire.NewPeers(wire.Self{ClientID: fmt.Sprintf("raft-client-%d", s.NodeID), InstanceID: instance}, nil, func(in raft.Input) { n.quorum.input(in) })
 	n.quorum = newQuorum(cfg, n.raftLog, recovered, peers, n.cluster.above, n.clock, n.Log)
 	n.cluster.quorum = n.quorum
 	if s.IsController {
@@ -168,6 +191,9 @@ func (n *node) close() {
 	}
 	if n.storage != nil {
 		n.storage.Close()
+	}
+	if n.requests != nil {
+		n.requests.close()
 	}
 }
 

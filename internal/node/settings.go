@@ -48,6 +48,7 @@ type settings struct {
 	MaxConnections      int
 	MaxConnectionsPerIP int
 	MaxRequestBytes     int
+	MaxTelemetryBytes   int           // of a push of a client's metrics
 	MaxIdle             time.Duration // of a connection; 0: for ever
 
 	Warnings []string
@@ -97,6 +98,7 @@ func newSettings(c *config.Config, localHostName func() string) (settings, error
 		MaxConnections:      c.Int("max.connections"),
 		MaxConnectionsPerIP: c.Int("max.connections.per.ip"),
 		MaxRequestBytes:     c.Int("socket.request.max.bytes"),
+		MaxTelemetryBytes:   c.Int("telemetry.max.bytes"),
 	}
 	if c.IsBroker {
 		s.Advertised = r.endpoints(c.AdvertisedListeners)

@@ -120,6 +120,7 @@ max.connections=19
 max.connections.per.ip=20
 connections.max.idle.ms=9223372036854775807
 socket.request.max.bytes=22
+telemetry.max.bytes=23
 min.insync.replicas=2
 broker.rack=r1
 unstable.feature.versions.enable=true
@@ -148,7 +149,7 @@ metadata.log.dir=/meta
 		Log:          raftlog.Config{SegmentBytes: 8388609, SegmentMillis: 12},
 		AppendLinger: 8 * ms, SnapshotBytes: 13, SnapshotInterval: 14 * ms, NoOpInterval: 15 * ms,
 		HeartbeatInterval: 16 * ms, SessionTimeout: 32 * ms, RegistrationTimeout: 18 * ms,
-		MaxConnections: 19, MaxConnectionsPerIP: 20, MaxIdle: math.MaxInt64, MaxRequestBytes: 22,
+		MaxConnections: 19, MaxConnectionsPerIP: 20, MaxIdle: math.MaxInt64, MaxRequestBytes: 22, MaxTelemetryBytes: 23,
 		MinInSyncReplicas: "2", UnstableFeatures: true,
 	}
 	if !reflect.DeepEqual(s, want) {
@@ -180,8 +181,10 @@ func TestSettingsWarnings(t *testing.T) {
 		want         []string
 	}{
 		{"nothing to say", combined, nil},
-		{"settings without effect, in one line", combined + "num.io.threads=3\nzoo=1\nauto.create.topics.enable=false\nsasl.enabled.mechanisms=PLAIN\nssl.client.auth=none\n",
-			[]string{"has settings without effect here: auto.create.topics.enable, num.io.threads, sasl.enabled.mechanisms, zoo"}},
+		{"settings without effect, in one line", combined + "num.io.threads=3\nzoo.keeper=1\nauto.create.topics.enable=false\nsasl.enabled.mechanisms=PLAIN\nssl.client.auth=none\n",
+			[]string{"has settings without effect here: auto.create.topics.enable, num.io.threads, sasl.enabled.mechanisms, zoo.keeper"}},
+		{"a key that goes on without a backslash", combined + "ssl.keystore.key=-----BEGIN PRIVATE KEY-----\nMIIEvQgeheim\nabcgeheim==\n",
+			[]string{"has settings without effect here: ssl.keystore.key, what "}},
 		{"a provider of values has its effect", combined + "config.providers=env\nconfig.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider\n", nil},
 	}
 	for _, test := range tests {
@@ -191,8 +194,8 @@ func TestSettingsWarnings(t *testing.T) {
 				t.Fatalf("warnings are %q, expected %q", got, test.want)
 			}
 			for i := range got {
-				if !strings.Contains(got[i], test.want[i]) {
-					t.Errorf("warning %q lacks %q", got[i], test.want[i])
+				if !strings.Contains(got[i], test.want[i]) || strings.Contains(got[i], "geheim") {
+					t.Errorf("warning %q lacks %q, or shows a secret", got[i], test.want[i])
 				}
 			}
 		})

@@ -50,10 +50,10 @@ func (s *strangers) noticed(n raft.Notice, leader raft.NodeID) bool {
 func (s *strangers) reset() { clear(s.refused) }
 
 // otherCluster says to which cluster the servers belong, as far as they tell.
-func (s *strangers) otherCluster(clientID string) (clusterID, address string) {
+func (s *strangers) otherCluster(self wire.Self) (clusterID, address string) {
 	for _, e := range s.servers {
 		address = addressOf(e)
-		client := wire.NewClient(address, clientID, nil)
+		client := wire.NewClient(address, self, nil)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		q := kmsg.NewPtrDescribeClusterRequest()
 		q.EndpointType = controllerEndpoints
@@ -72,7 +72,7 @@ func (s *strangers) otherCluster(clientID string) (clusterID, address string) {
 
 // wrongCluster is the reason to stop.
 func (c *cluster) wrongCluster() error {
-	theirs, address := c.strangers.otherCluster(fmt.Sprint(c.nodeID))
+	theirs, address := c.strangers.otherCluster(c.self)
 	other := "another cluster id"
 	if theirs != "" {
 		other = "the cluster id " + theirs

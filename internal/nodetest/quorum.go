@@ -32,7 +32,7 @@ func QuorumState(addresses []string, ok func(*kmsg.DescribeQuorumResponseTopicPa
 	defer cancel()
 	var clients []*wire.Client
 	for _, a := range addresses {
-		c := wire.NewClient(a, "test", nil)
+		c := wire.NewClient(a, wire.Self{ClientID: "test"}, nil)
 		defer c.Close()
 		clients = append(clients, c)
 	}
@@ -105,7 +105,7 @@ func askActive(addresses []string, q kmsg.Request, code func(kmsg.Response) (int
 	defer cancel()
 	for {
 		for _, a := range addresses {
-			c := wire.NewClient(a, "test", nil)
+			c := wire.NewClient(a, wire.Self{ClientID: "test"}, nil)
 			r, err := c.Do(ctx, q)
 			c.Close()
 			if err != nil {
@@ -132,7 +132,7 @@ func AwaitControllers(addresses []string, ids ...int32) error {
 	last := errors.New("no controller answers")
 	for {
 		for _, a := range addresses {
-			c := wire.NewClient(a, "test", nil)
+			c := wire.NewClient(a, wire.Self{ClientID: "test"}, nil)
 			q := kmsg.NewPtrDescribeClusterRequest()
 			const controllers = 2
 			q.EndpointType = controllers

@@ -144,7 +144,7 @@ func served(api kmsg.Key) (oldest, newest int16) {
 // Frames, without the length in front.
 
 func requestFrame(q kmsg.Request, clientID string, correlationID int32) []byte {
-	return wire.AppendRequest(nil, q, clientID, correlationID)[4:]
+	return wire.AppendRequest(nil, q, wire.Self{ClientID: clientID}, correlationID)[4:]
 }
 
 // decodeRequestFrame reads a request, its client id and its correlation id.

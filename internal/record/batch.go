@@ -238,7 +238,7 @@ func decodeBatch(data []byte) (Batch, error) {
 	b.records = data[batchHeaderBytes:]
 	if c.err == nil && b.Compression != None {
 		var err error
-		if b.records, err = b.Compression.decompress(b.records); err != nil {
+		if b.records, err = b.Compression.Decompress(b.records, maxReadBytes); err != nil {
 			c.failAt(batchHeaderBytes, "records compressed with %s: %v", b.Compression, err)
 		}
 	}

@@ -34,12 +34,23 @@ func (c Compression) String() string {
 	return fmt.Sprintf("codec %d", uint8(c))
 }
 
-var errTooLarge = fmt.Errorf("more than %d bytes when decompressed", maxReadBytes)
+// ErrTooLarge says that data decompresses to more than is allowed.
+var ErrTooLarge = errors.New("too large")
 
-// decompress returns what data decompresses to, at most maxReadBytes.
-func (c Compression) decompress(data []byte) ([]byte, error) {
+func tooLarge(limit int) error {
+	return fmt.Errorf("%w: more than %d bytes when decompressed", ErrTooLarge, limit)
+}
+
+// leastWindow is a window that a decoder of zstd must have (RFC 8878), in bytes.
+const leastWindow = 8 << 20
+
+// Decompress returns what data decompresses to, in memory of its own, at most limit bytes. Errors: ErrTooLarge, data that is
+// damaged, a codec that is none.
+func (c Compression) Decompress(data []byte, limit int) ([]byte, error) {
 	var r io.Reader
 	switch c {
+	case None:
+		r = bytes.NewReader(data)
 	case Gzip:
 		z, err := gzip.NewReader(bytes.NewReader(data))
 		if err != nil {
@@ -47,11 +58,12 @@ func (c Compression) decompress(data []byte) ([]byte, error) {
 		}
 		r = z
 	case Snappy:
-		return unsnappy(data)
+		return unsnappy(data, limit)
 	case LZ4:
 		r = lz4.NewReader(bytes.NewReader(data))
 	case Zstd:
-		z, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxReadBytes))
+		z, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(uint64(max(limit, leastWindow))))
 		if err != nil {
 			return nil, err
 		}
@@ -60,9 +72,9 @@ func (c Compression) decompress(data []byte) ([]byte, error) {
 	default:
 		return nil, errors.New("this codec is unknown")
 	}
-	out, err := io.ReadAll(io.LimitReader(r, maxReadBytes+1))
-	if err == nil && len(out) > maxReadBytes {
-		err = errTooLarge
+	out, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	if err == nil && len(out) > limit {
+		err = tooLarge(limit)
 	}
 	return out, err
 }
@@ -71,9 +83,9 @@ func (c Compression) decompress(data []byte) ([]byte, error) {
 // can read it, both 1; then come blocks, each with its length in front.
 const snappyHeader = "\x82SNAPPY\x00"
 
-func unsnappy(data []byte) ([]byte, error) {
+func unsnappy(data []byte, limit int) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte(snappyHeader)) {
-		return unsnappyBlock(nil, data)
+		return unsnappyBlock(nil, data, limit)
 	}
 	var out []byte
 	rest := data[min(len(data), len(snappyHeader)+8):]
@@ -87,7 +99,7 @@ func unsnappy(data []byte) ([]byte, error) {
 			return nil, io.ErrUnexpectedEOF
 		}
 		var err error
-		if out, err = unsnappyBlock(out, rest[:n]); err != nil {
+		if out, err = unsnappyBlock(out, rest[:n], limit); err != nil {
 			return nil, err
 		}
 		rest = rest[n:]
@@ -95,13 +107,13 @@ func unsnappy(data []byte) ([]byte, error) {
 	return out, nil
 }
 
-func unsnappyBlock(out, block []byte) ([]byte, error) {
+func unsnappyBlock(out, block []byte, limit int) ([]byte, error) {
 	n, err := snappy.DecodedLen(block)
 	if err != nil {
 		return nil, err
 	}
-	if n > maxReadBytes-len(out) {
-		return nil, errTooLarge
+	if n > limit-len(out) {
+		return nil, tooLarge(limit)
 	}
 	// The length is a claim, but the densest element of a block says 64 bytes with 3.
 	if n > 22*len(block) {

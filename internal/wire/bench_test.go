@@ -40,7 +40,7 @@ func BenchmarkRequests(b *testing.B) {
 	apiVersions := kmsg.NewPtrApiVersionsRequest()
 	apiVersions.Version, apiVersions.ClientSoftwareName, apiVersions.ClientSoftwareVersion = 5, "bench", "1"
 	for name, request := range map[string][]byte{
-		"UnregisterBroker": brokerRequest(1, 1), "ApiVersions": AppendRequest(nil, apiVersions, "bench", 1),
+		"UnregisterBroker": brokerRequest(1, 1), "ApiVersions": AppendRequest(nil, apiVersions, Self{ClientID: "bench"}, 1),
 	} {
 		b.Run(name, func(b *testing.B) {
 			_, address := serveTCP(b)

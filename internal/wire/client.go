@@ -46,8 +46,9 @@ func Dial(ctx context.Context, addr string) (net.Conn, error) {
 // first request; after it broke, or a request on it failed, by the next one. ApiVersions goes first on each connection,
 // and says which versions the peer speaks. A Client is safe for concurrent use: requests wait for their turn.
 type Client struct {
-	addr, clientID string
-	dial           DialFunc
+	addr string
+	self Self
+	dial DialFunc
 
 	closing context.Context // ends with Close
 	close   context.CancelFunc
@@ -56,13 +57,13 @@ type Client struct {
 	readers sync.WaitGroup
 }
 
-// NewClient returns a client of the peer at addr, host:port, that names itself clientID. dial is how it connects, nil is
+// NewClient returns a client of the peer at addr, host:port, that names itself self. dial is how it connects, nil is
 // Dial. It doesn't connect yet.
-func NewClient(addr, clientID string, dial DialFunc) *Client {
+func NewClient(addr string, self Self, dial DialFunc) *Client {
 	if dial == nil {
 		dial = Dial
 	}
-	c := &Client{addr: addr, clientID: clientID, dial: dial, turn: make(chan struct{}, 1)}
+	c := &Client{addr: addr, self: self, dial: dial, turn: make(chan struct{}, 1)}
 	c.closing, c.close = context.WithCancel(context.Background())
 	return c
 }
@@ -156,7 +157,7 @@ func (c *Client) connect(ctx context.Context) error {
 	default:
 		return fmt.Errorf("%w: %w", ErrDisconnected, err)
 	}
-	c.link = &link{conn: conn, clientID: c.clientID, answers: make(chan []byte), closed: make(chan struct{})}
+	c.link = &link{conn: conn, self: c.self, answers: make(chan []byte), closed: make(chan struct{})}
 	c.readers.Go(c.link.read)
 	if err := c.link.handshake(ctx); err != nil {
 		c.drop()
@@ -177,10 +178,10 @@ func (c *Client) drop() {
 // link is a connection. One goroutine reads it all the time, so that a peer that goes away is noticed between requests
 // too: the next one doesn't fail for it.
 type link struct {
-	conn     net.Conn
-	clientID string
-	request  []byte // frame of the last request, for its memory
-	last     int32  // correlation id
+	conn    net.Conn
+	self    Self
+	request []byte // frame of the last request, for its memory
+	last    int32  // correlation id
 
 	answers chan []byte   // frames; closed when reading ends
 	err     error         // why it ended
@@ -225,7 +226,7 @@ func (l *link) broken() bool {
 // roundTrip sends q, in its version, and waits for the answer. After an error the connection is of no use.
 func (l *link) roundTrip(ctx context.Context, q kmsg.Request) (kmsg.Response, error) {
 	l.last++
-	l.request = AppendRequest(l.request[:0], q, l.clientID, l.last)
+	l.request = AppendRequest(l.request[:0], q, l.self, l.last)
 	stop := context.AfterFunc(ctx, func() { l.conn.Close() }) // nothing else ends a Write
 	_, err := l.conn.Write(l.request)
 	if !stop() {

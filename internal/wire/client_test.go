@@ -138,7 +138,7 @@ func withClient(t *testing.T, n *node, test func(t *testing.T, c *Client, net *n
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		net := &network{nodes: map[string]*node{"a:1": n}}
-		c := NewClient("a:1", "client", net.dial)
+		c := NewClient("a:1", Self{ClientID: "client"}, net.dial)
 		defer c.Close()
 		test(t, c, net)
 	})
@@ -259,7 +259,7 @@ func TestClientHandshakeErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client := NewClient("a:1", "client", func(context.Context, string) (net.Conn, error) {
+				client := NewClient("a:1", Self{ClientID: "client"}, func(context.Context, string) (net.Conn, error) {
 					a, b := net.Pipe()
 					go func() {
 						ReadFrame(b, MaxFrame, nil)
@@ -360,7 +360,7 @@ func TestClientTakesTurns(t *testing.T) {
 func TestClientWriteInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var peers []net.Conn
-		client := NewClient("a:1", "client", func(context.Context, string) (net.Conn, error) {
+		client := NewClient("a:1", Self{ClientID: "client"}, func(context.Context, string) (net.Conn, error) {
 			a, b := net.Pipe()
 			peers = append(peers, b)
 			return a, nil
@@ -394,14 +394,14 @@ func TestClientOverTCP(t *testing.T) {
 			n.serve(conn)
 		}
 	}()
-	client := NewClient(l.Addr().String(), "client", nil)
+	client := NewClient(l.Addr().String(), Self{ClientID: "client"}, nil)
 	if _, err := client.Do(t.Context(), describe()); err != nil {
 		t.Error(err)
 	}
 	l.Close()
 	client.Close()
 	<-served
-	client = NewClient(l.Addr().String(), "client", nil)
+	client = NewClient(l.Addr().String(), Self{ClientID: "client"}, nil)
 	defer client.Close()
 	if _, err := client.Do(t.Context(), describe()); !errors.Is(err, ErrRefused) {
 		t.Errorf("got %v", err)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kstorage/internal/raft"
 )
 
 const (
@@ -22,10 +24,12 @@ const (
 
 // connection is the server's side of one connection. Its goroutine is in serve.
 type connection struct {
-	server  *Server
-	net     net.Conn
-	request []byte // buffer of the last request
-	answer  []byte // buffer of the last answer
+	server   *Server
+	net      net.Conn
+	client   clientInstance
+	software Software
+	request  []byte // buffer of the last request
+	answer   []byte // buffer of the last answer
 }
 
 // serve answers requests one by one until the connection or the server is closed.
@@ -52,15 +56,41 @@ func (c *connection) serve() {
 
 // handle answers the request in frame. false: the connection is to be closed.
 func (c *connection) handle(frame []byte) bool {
+	begin := time.Now()
+	var response kmsg.Response
 	h, body, err := DecodeRequestHeader(frame)
+	if err == nil {
+		response, err = c.dispatch(h, body, c.client.admits(&h))
+	}
 	if err != nil {
-		c.refuse(h, err.Error())
-		return false
+		c.server.log.Warn("request refused, connection closed", c.about(h, err.Error())...)
 	}
-	response := c.dispatch(h, body)
-	if response == nil {
-		return false
+	answered := response != nil && c.send(h, response)
+	if tell := c.server.config.Handled; tell != nil {
+		tell(&Handled{
+			Listener: c.server.config.Listener, Remote: c.net.RemoteAddr(), Header: h,
+			Began: begin, Took: time.Since(begin), Error: outcome(response, answered, err),
+		})
 	}
+	return answered
+}
+
+// outcome is the error of Handled.
+func outcome(response kmsg.Response, answered bool, err error) string {
+	switch {
+	case err != nil:
+		return err.Error()
+	case !answered:
+		return "not answered"
+	}
+	if code := ErrorCode(response); code != 0 {
+		return ErrorName(code)
+	}
+	return ""
+}
+
+// send writes the answer to a request. false: the connection is to be closed.
+func (c *connection) send(h RequestHeader, response kmsg.Response) bool {
 	c.answer = AppendResponse(c.answer[:0], response, h.CorrelationID)
 	c.extend(c.net.SetWriteDeadline, closeGrace)
 	if _, err := c.net.Write(c.answer); err != nil {
@@ -70,31 +100,43 @@ func (c *connection) handle(frame []byte) bool {
 	return true
 }
 
-// dispatch returns the answer to a request, or nil to close the connection. Checks of the header that hold for all
-// APIs, and whose refusal is an answer, stand between the decoding of the body and the handlers.
-func (c *connection) dispatch(h RequestHeader, body []byte) kmsg.Response {
+// dispatch returns the answer to a request, or nil to close the connection, with an error where the request is why. One
+// that is not admitted is refused in the shape of its API, so its body is decoded first.
+func (c *connection) dispatch(h RequestHeader, body []byte, admitted bool) (kmsg.Response, error) {
 	s := c.server
 	if api := s.served[h.Key]; h.Version < api.Min || h.Version > api.Max {
 		if h.Key == int16(kmsg.ApiVersions) {
-			return unknownApiVersions()
+			return unknownApiVersions(), nil
 		}
-		reason := "version not served on this listener"
 		if api.Max < 0 {
-			reason = "API not served on this listener"
+			return nil, errAPINotServed
 		}
-		c.refuse(h, reason)
-		return nil
+		return nil, errVersionNotServed
 	}
 	request, err := decodeBody(h.Key, h.Version, body)
 	if err != nil {
-		c.refuse(h, err.Error())
-		return nil
+		return nil, err
+	}
+	if !admitted {
+		s.log.Warn("request refused", c.about(h, anotherInstance)...)
+		return ErrorResponse(request, int16(raft.InvalidRequest), anotherInstance), nil
 	}
 	if q, ok := request.(*kmsg.ApiVersionsRequest); ok {
-		return answerApiVersions(q, s.apis, s.config.Versions())
+		r := answerApiVersions(q, s.apis, s.config.Versions())
+		if r.ErrorCode == 0 && q.Version >= 3 {
+			c.software = Software{q.ClientSoftwareName, q.ClientSoftwareVersion}
+		}
+		return r, nil
 	}
-	return s.config.Handler.Handle(s.ctx, &Request{Listener: s.config.Listener, Remote: c.net.RemoteAddr(), Header: h, Body: request})
+	return s.config.Handler.Handle(s.ctx, &Request{
+		Listener: s.config.Listener, Remote: c.net.RemoteAddr(), Software: c.software, Header: h, Body: request,
+	}), nil
 }
+
+var (
+	errAPINotServed     = errors.New("API not served on this listener")
+	errVersionNotServed = errors.New("version not served on this listener")
+)
 
 // deadlineReader reads from a connection and gives up after the idle timeout.
 type deadlineReader struct{ *connection }
@@ -129,15 +171,10 @@ func (c *connection) hurry() {
 	c.net.SetWriteDeadline(now.Add(closeGrace))
 }
 
-// refuse writes the one line of a request whose connection is closed without an answer.
-func (c *connection) refuse(h RequestHeader, reason string) {
-	c.server.log.Warn("request refused, connection closed", c.about(h, reason)...)
-}
-
 // about returns the attributes of a log line about a request.
 func (c *connection) about(h RequestHeader, reason string) []any {
 	return []any{
-		slog.Any("remote", c.net.RemoteAddr()), slog.String("client", h.client()),
+		slog.Any("remote", c.net.RemoteAddr()), slog.String("client", h.client()), slog.String("instance", h.instance()),
 		slog.String("api", kmsg.NameForKey(h.Key)), slog.Int("key", int(h.Key)), slog.Int("version", int(h.Version)),
 		slog.String("reason", reason),
 	}

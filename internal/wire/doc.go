@@ -15,6 +15,7 @@
 //	tags                                      tagged fields (KIP-482)                         tagged fields
 //	           body                           body                        body                body
 //
+// Header 2 of a request has one tagged field, ClientInstanceId, tag 0, 16 bytes (KIP-1313); readers skip all others.
 // Header 2 and header 1 go with the flexible versions of an API. The response of ApiVersions has header 0 in all
 // versions, because its reader doesn't know yet what the server speaks (KIP-511).
 //
@@ -24,10 +25,14 @@
 // answer, then reads the next: a client may send several at once and gets the answers in the order of its requests.
 // ApiVersions is answered here (KIP-511, KIP-584, KIP-1242), all other APIs by a Handler.
 //
+// All requests with header 2 on a connection must have the same client instance id, or all none, which the zero id is too
+// (KIP-1313). One that differs from the first is answered with INVALID_REQUEST, in the shape of its API, and the connection
+// goes on. The first is the first whose header was read, whatever became of it. The header in an Envelope is not checked.
+//
 // A connection is closed without an answer, as Kafka does, and with a line in the log, after
 //
 //   - a length that is negative or above the limit,
-//   - a header that ends too early, or an API that doesn't exist,
+//   - a header that ends too early or whose client instance id has another length, or an API that doesn't exist,
 //   - an API that this listener doesn't serve, or a version out of its range; ApiVersions alone has an answer then,
 //   - a body that doesn't decode,
 //   - a tagged field in a version that doesn't define it. It is noticed where its value isn't the default.
@@ -37,8 +42,9 @@
 // # Client
 //
 // A Client has one connection to one address, which carries one request at a time; ApiVersions goes first, and each
-// request in the newest version that both sides speak. Peers sends the requests of the consensus core that way, a Client for
-// each destination. Node to node only, so there is no pool, no retry and no metadata here.
+// request in the newest version that both sides speak, with the client instance id of the process. Peers sends the
+// requests of the consensus core that way, a Client for each destination. Node to node only, so there is no pool, no
+// retry and no metadata here. WithInstance gives the id to the requests of a client that knows none.
 //
 // Left out: request quotas, throttling, and limits to the rate of new connections.
 package wire

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -91,7 +92,7 @@ func FuzzRequest(f *testing.F) {
 	for key := range int16(kmsg.MaxKey + 1) {
 		if q := kmsg.RequestForKey(key); q != nil {
 			q.SetVersion(q.MaxVersion())
-			f.Add(AppendRequest(nil, q, "fuzz", 1))
+			f.Add(AppendRequest(nil, q, Self{ClientID: "fuzz"}, 1))
 		}
 	}
 	for _, odd := range oddRequests(f) {
@@ -118,17 +119,68 @@ func FuzzRequest(f *testing.F) {
 		}
 		// The decoder of kmsg takes what it doesn't encode, such as null for an array that can't be null: so the
 		// second encoding is compared with the first one.
-		first := AppendRequest(nil, q, h.client(), h.CorrelationID)
+		first := AppendRequest(nil, q, Self{h.client(), h.ClientInstanceID}, h.CorrelationID)
 		h2, body2, err := DecodeRequestHeader(first[4:])
-		if err != nil || h2.Key != h.Key || h2.Version != h.Version || h2.CorrelationID != h.CorrelationID || h2.client() != h.client() {
+		if err != nil || h2.Key != h.Key || h2.Version != h.Version || h2.CorrelationID != h.CorrelationID || h2.client() != h.client() || h2.ClientInstanceID != h.ClientInstanceID {
 			t.Fatalf("header %+v, then %+v, %v", h, h2, err)
 		}
 		q2, err := decodeBody(h2.Key, h2.Version, body2)
 		if err != nil {
 			t.Fatalf("%s v%d: own encoding refused: %v", kmsg.NameForKey(h.Key), h.Version, err)
 		}
-		if second := AppendRequest(nil, q2, h.client(), h.CorrelationID); !bytes.Equal(first, second) {
+		if second := AppendRequest(nil, q2, Self{h2.client(), h2.ClientInstanceID}, h.CorrelationID); !bytes.Equal(first, second) {
 			t.Fatalf("%s v%d: encoded as\n%x\nthen\n%x", kmsg.NameForKey(h.Key), h.Version, first, second)
+		}
+	})
+}
+
+// FuzzRequestHeader: a header that is accepted means the same after it was encoded anew, and costs nothing beyond its client id.
+func FuzzRequestHeader(f *testing.F) {
+	for _, r := range recordedFrames(f) {
+		f.Add(r.request)
+	}
+	for _, odd := range oddRequests(f) {
+		f.Add(odd.request)
+	}
+	f.Add(AppendRequest(nil, kmsg.NewPtrUnregisterBrokerRequest(), Self{ClientID: "fuzz", InstanceID: instanceA}, 1)[4:])
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		h, body, err := DecodeRequestHeader(frame)
+		if err != nil {
+			return
+		}
+		if !bytes.HasSuffix(frame, body) || h.headerVersion() < flexibleHeader && h.ClientInstanceID != uuid.Nil {
+			t.Fatalf("%+v and %d bytes of %d", h, len(body), len(frame))
+		}
+		encoded := AppendRequestHeader(nil, &h)
+		again, rest, err := DecodeRequestHeader(append(encoded, body...))
+		if err != nil || !bytes.Equal(rest, body) || again.client() != h.client() || (again.ClientID == nil) != (h.ClientID == nil) ||
+			again.ClientInstanceID != h.ClientInstanceID || again.Key != h.Key || again.Version != h.Version || again.CorrelationID != h.CorrelationID {
+			t.Fatalf("%+v, then %+v, %v", h, again, err)
+		}
+		if h.headerVersion() == flexibleHeader && len(encoded) > len(frame)-len(body)+18 {
+			t.Fatalf("%d bytes, then %d", len(frame)-len(body), len(encoded))
+		}
+	})
+}
+
+// FuzzFrames reads frames one after the other, however the bytes come.
+func FuzzFrames(f *testing.F) {
+	f.Add(append(frameOf([]byte("abc")), frameOf(nil)...), 3)
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff}, 1)
+	f.Add([]byte{0x7f, 0xff, 0xff, 0xff, 1, 2}, 1<<30)
+	f.Fuzz(func(t *testing.T, in []byte, limit int) {
+		r := iotest.OneByteReader(bytes.NewReader(in))
+		rest := in
+		var buf []byte
+		for {
+			frame, err := ReadFrame(r, limit, buf)
+			if err != nil {
+				return
+			}
+			if len(frame) > limit || cap(frame) > 2*len(in)+firstRead || !bytes.Equal(frameOf(frame), rest[:4+len(frame)]) {
+				t.Fatalf("frame of %d bytes in %d", len(frame), cap(frame))
+			}
+			rest, buf = rest[4+len(frame):], frame
 		}
 	})
 }

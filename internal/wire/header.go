@@ -6,23 +6,52 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kstorage/internal/kafkaid"
 )
 
-// RequestHeader stands in front of the body of each request:
-//
-//	api key         int16
-//	api version     int16
-//	correlation id  int32
-//	client id       int16 length (below 0: null) and as many bytes; never compact
-//	tagged fields   header version 2 only, which comes with the flexible versions of an API
-//
-// No tagged field of it is known yet; they are checked for their lengths and skipped.
+// RequestHeader stands in front of the body of each request. What is sent of it, and in which versions, says the table
+// headerFields.
 type RequestHeader struct {
 	Key, Version  int16
 	CorrelationID int32
 	ClientID      *string
+	// ClientInstanceID identifies an instance of an application; the zero id is as none at all. KIP-1313.
+	ClientInstanceID uuid.UUID
 }
+
+// Versions of the request header. 0 is gone since Kafka 4.0; the newest comes with the flexible versions of an API.
+const (
+	oldestHeader   = 1
+	flexibleHeader = 2
+)
+
+// headerFields is the schema of the request header, versions 1 and 2, front to back; tagged fields (KIP-482) follow at
+// the end of version 2, and only where they differ from their default, which is zero for all.
+//
+// A string here is never compact, so that an old server can read the header of an ApiVersions request from a newer client.
+var headerFields = []headerField{
+	{name: "RequestApiKey", from: oldestHeader, tag: untagged, at: func(h *RequestHeader) any { return &h.Key }},
+	{name: "RequestApiVersion", from: oldestHeader, tag: untagged, at: func(h *RequestHeader) any { return &h.Version }},
+	{name: "CorrelationId", from: oldestHeader, tag: untagged, at: func(h *RequestHeader) any { return &h.CorrelationID }},
+	{name: "ClientId", from: oldestHeader, tag: untagged, at: func(h *RequestHeader) any { return &h.ClientID }},
+	{name: "ClientInstanceId", from: flexibleHeader, tag: 0, at: func(h *RequestHeader) any { return &h.ClientInstanceID }},
+}
+
+// headerField is a field of the request header.
+type headerField struct {
+	name string
+	from int16                    // the first version of the header that has it
+	tag  int64                    // untagged, or its tag
+	at   func(*RequestHeader) any // where it is in a RequestHeader; its type is that of the field
+}
+
+const untagged = -1
+
+// fixedHeaderBytes are those in front of the client id; the version of the header follows from them.
+const fixedHeaderBytes = 8
 
 // client returns the client id as text, "" for null.
 func (h *RequestHeader) client() string {
@@ -30,6 +59,22 @@ func (h *RequestHeader) client() string {
 		return ""
 	}
 	return *h.ClientID
+}
+
+// instance returns the client instance id as text, "" for none.
+func (h *RequestHeader) instance() string {
+	if h.ClientInstanceID == uuid.Nil {
+		return ""
+	}
+	return kafkaid.String(h.ClientInstanceID)
+}
+
+// headerVersion returns the version of the header itself; the API must be known.
+func (h *RequestHeader) headerVersion() int16 {
+	if flexible, _ := flexibleRequest(h.Key, h.Version); flexible {
+		return flexibleHeader
+	}
+	return oldestHeader
 }
 
 // errShort is a header that ends too early.
@@ -40,47 +85,166 @@ type UnknownAPIError struct{ Key int16 }
 
 func (e *UnknownAPIError) Error() string { return fmt.Sprintf("unknown API %d", e.Key) }
 
-// DecodeRequestHeader reads the header of a request from frame, which is without its length. body is the rest of
-// frame, and not copied. With an error, h has what was read. Errors: *UnknownAPIError, else a header that is cut off.
-func DecodeRequestHeader(frame []byte) (h RequestHeader, body []byte, err error) {
-	if len(frame) < 8 {
-		return h, nil, errShort
-	}
-	h.Key = int16(binary.BigEndian.Uint16(frame))
-	h.Version = int16(binary.BigEndian.Uint16(frame[2:]))
-	h.CorrelationID = int32(binary.BigEndian.Uint32(frame[4:]))
-	flexible, known := flexibleRequest(h.Key, h.Version)
-	if !known {
-		return h, nil, &UnknownAPIError{Key: h.Key}
-	}
-	rest := frame[8:]
-	if len(rest) < 2 {
-		return h, nil, errShort
-	}
-	length := int(int16(binary.BigEndian.Uint16(rest)))
-	rest = rest[2:]
-	if length >= 0 {
-		if length > len(rest) {
-			return h, nil, errShort
-		}
-		id := string(rest[:length])
-		h.ClientID, rest = &id, rest[length:]
-	}
-	if flexible {
-		if rest, err = skipTags(rest); err != nil {
-			return h, nil, err
-		}
-	}
-	return h, rest, nil
+// TagError is a tagged field of a header that has not the size of its type.
+type TagError struct {
+	Field string
+	Bytes uint32
 }
 
-// skipTags returns what follows a section of tagged fields (KIP-482): their number, then for each its tag, its
-// length and as many bytes. All numbers are unsigned varints.
+func (e *TagError) Error() string {
+	return fmt.Sprintf("tagged field %s of the request header has %d bytes", e.Field, e.Bytes)
+}
+
+// DecodeRequestHeader reads the header of a request from frame, which is without its length. body is the rest of
+// frame, and not copied. Tagged fields may come in any order; of one that comes twice the last one counts, as in Kafka;
+// unknown ones are skipped, and cost no memory. With an error, h has what was read. Errors: *UnknownAPIError, *TagError,
+// else a header that is cut off.
+func DecodeRequestHeader(frame []byte) (h RequestHeader, body []byte, err error) {
+	if len(frame) < fixedHeaderBytes {
+		return h, nil, errShort
+	}
+	rest := frame
+	version := int16(oldestHeader)
+	for i := range headerFields {
+		f := &headerFields[i]
+		if f.tag != untagged {
+			break
+		}
+		if rest, err = readHeaderField(f.at(&h), rest); err != nil {
+			return h, nil, err
+		}
+		if len(frame)-len(rest) == fixedHeaderBytes {
+			if _, known := flexibleRequest(h.Key, h.Version); !known {
+				return h, nil, &UnknownAPIError{Key: h.Key}
+			}
+			version = h.headerVersion()
+		}
+	}
+	if version == flexibleHeader {
+		rest, err = eachTag(rest, func(tag uint32, value []byte) error { return readHeaderTag(&h, tag, value) })
+	}
+	return h, rest, err
+}
+
+// readHeaderField reads the field at from b and returns what follows.
+func readHeaderField(at any, b []byte) ([]byte, error) {
+	size := fieldBytes(at)
+	if len(b) < size {
+		return nil, errShort
+	}
+	switch at := at.(type) {
+	case *int16:
+		*at = int16(binary.BigEndian.Uint16(b))
+	case *int32:
+		*at = int32(binary.BigEndian.Uint32(b))
+	case *uuid.UUID:
+		copy(at[:], b)
+	case **string:
+		if length := int(int16(binary.BigEndian.Uint16(b))); length >= 0 { // else null
+			if b = b[size:]; len(b) < length {
+				return nil, errShort
+			}
+			text := string(b[:length])
+			*at, size = &text, length
+		}
+	}
+	return b[size:], nil
+}
+
+// fieldBytes is the size of a field; of a string, that of its length.
+func fieldBytes(at any) int {
+	switch at.(type) {
+	case *int32:
+		return 4
+	case *uuid.UUID:
+		return 16
+	}
+	return 2
+}
+
+// readHeaderTag reads a tagged field.
+//
+// Unlike Kafka: a known field with a wrong size is an error. Kafka's reader passes over the size, and takes the bytes that
+// follow for something that they aren't.
+func readHeaderTag(h *RequestHeader, tag uint32, value []byte) error {
+	for i := range headerFields {
+		if f := &headerFields[i]; f.tag == int64(tag) {
+			at := f.at(h)
+			if len(value) != fieldBytes(at) {
+				return &TagError{Field: f.name, Bytes: uint32(len(value))}
+			}
+			_, err := readHeaderField(at, value)
+			return err
+		}
+	}
+	return nil
+}
+
+// AppendRequestHeader appends h, in the version that its API and version have.
+func AppendRequestHeader(dst []byte, h *RequestHeader) []byte {
+	version := h.headerVersion()
+	tags := 0
+	for i := range headerFields {
+		f := &headerFields[i]
+		switch {
+		case f.from > version:
+		case f.tag == untagged:
+			dst = appendHeaderField(dst, f.at(h))
+		case !isDefault(f.at(h)):
+			tags++
+		}
+	}
+	if version < flexibleHeader {
+		return dst
+	}
+	dst = binary.AppendUvarint(dst, uint64(tags))
+	for i := range headerFields {
+		if f := &headerFields[i]; f.tag != untagged && !isDefault(f.at(h)) {
+			dst = binary.AppendUvarint(dst, uint64(f.tag))
+			dst = binary.AppendUvarint(dst, uint64(fieldBytes(f.at(h))))
+			dst = appendHeaderField(dst, f.at(h))
+		}
+	}
+	return dst
+}
+
+func appendHeaderField(dst []byte, at any) []byte {
+	switch at := at.(type) {
+	case *int16:
+		return binary.BigEndian.AppendUint16(dst, uint16(*at))
+	case *int32:
+		return binary.BigEndian.AppendUint32(dst, uint32(*at))
+	case *uuid.UUID:
+		return append(dst, at[:]...)
+	case **string:
+		if *at == nil {
+			return append(dst, 0xff, 0xff)
+		}
+		dst = binary.BigEndian.AppendUint16(dst, uint16(len(**at)))
+		return append(dst, **at...)
+	}
+	panic(fmt.Sprintf("a request header has no %T", at))
+}
+
+// isDefault reports whether a field that can be tagged has its default.
+func isDefault(at any) bool {
+	id, ok := at.(*uuid.UUID)
+	return ok && *id == uuid.Nil
+}
+
+// skipTags returns what follows a section of tagged fields (KIP-482).
 func skipTags(b []byte) ([]byte, error) {
+	return eachTag(b, func(uint32, []byte) error { return nil })
+}
+
+// eachTag calls read for each field of a section of tagged fields and returns what follows it: their number, then for
+// each its tag, its length and as many bytes. All numbers are unsigned varints. Errors: a section that is cut off, and
+// those of read.
+func eachTag(b []byte, read func(tag uint32, value []byte) error) ([]byte, error) {
 	number, b, ok := uvarint(b)
 	for ; ok && number > 0; number-- {
-		var length uint32
-		if _, b, ok = uvarint(b); !ok {
+		var tag, length uint32
+		if tag, b, ok = uvarint(b); !ok {
 			break
 		}
 		if length, b, ok = uvarint(b); !ok {
@@ -89,6 +253,9 @@ func skipTags(b []byte) ([]byte, error) {
 		if uint64(length) > uint64(len(b)) {
 			ok = false
 			break
+		}
+		if err := read(tag, b[:length]); err != nil {
+			return nil, err
 		}
 		b = b[length:]
 	}
@@ -135,18 +302,20 @@ func flexibleRequest(key, version int16) (flexible, known bool) {
 	return version >= firstFlexible[key], true
 }
 
+// Self is how a client names itself in its requests.
+type Self struct {
+	ClientID string
+	// InstanceID is one for all connections of a process (KIP-1313). The zero id: none.
+	InstanceID uuid.UUID
+}
+
 // AppendRequest appends a whole frame: the length, the header and q in its version.
-func AppendRequest(dst []byte, q kmsg.Request, clientID string, correlationID int32) []byte {
+func AppendRequest(dst []byte, q kmsg.Request, self Self, correlationID int32) []byte {
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
-	dst = binary.BigEndian.AppendUint16(dst, uint16(q.Key()))
-	dst = binary.BigEndian.AppendUint16(dst, uint16(q.GetVersion()))
-	dst = binary.BigEndian.AppendUint32(dst, uint32(correlationID))
-	dst = binary.BigEndian.AppendUint16(dst, uint16(len(clientID)))
-	dst = append(dst, clientID...)
-	if q.IsFlexible() {
-		dst = append(dst, 0) // no tagged fields
-	}
+	dst = AppendRequestHeader(dst, &RequestHeader{
+		Key: q.Key(), Version: q.GetVersion(), CorrelationID: correlationID, ClientID: &self.ClientID, ClientInstanceID: self.InstanceID,
+	})
 	return setLength(q.AppendTo(dst), start)
 }
 

@@ -123,7 +123,7 @@ func versionsOf(api kmsg.Key) (oldest, newest int16) {
 // trip brings a request through a frame.
 func trip(t *testing.T, q kmsg.Request) kmsg.Request {
 	t.Helper()
-	h, body, err := DecodeRequestHeader(AppendRequest(nil, q, "client", 77)[4:])
+	h, body, err := DecodeRequestHeader(AppendRequest(nil, q, Self{ClientID: "client"}, 77)[4:])
 	if err != nil || h.client() != "client" || h.CorrelationID != 77 {
 		t.Fatalf("header %+v, %v", h, err)
 	}

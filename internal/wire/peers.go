@@ -22,9 +22,9 @@ const idleMax = 9 * time.Minute
 // the same destination only when it has given up the first, which may be waiting at the peer for long. Its
 // connection is closed then, and a new one made.
 type Peers struct {
-	clientID string
-	dial     DialFunc
-	deliver  func(raft.Input)
+	self    Self
+	dial    DialFunc
+	deliver func(raft.Input)
 
 	mu      sync.Mutex
 	peers   map[raft.NodeID]*peer
@@ -40,10 +40,10 @@ type peer struct {
 	used   time.Time // when the last one began
 }
 
-// NewPeers returns Peers that name themselves clientID, which is raft-client-N in Kafka. dial is how they connect, nil is Dial. deliver takes Answered and
-// SendFailed inputs, from several goroutines; it must not block, and may call Send.
-func NewPeers(clientID string, dial DialFunc, deliver func(raft.Input)) *Peers {
-	return &Peers{clientID: clientID, dial: dial, deliver: deliver, peers: map[raft.NodeID]*peer{}}
+// NewPeers returns Peers that name themselves self, with raft-client-N as the client id in Kafka. dial is how they connect, nil
+// is Dial. deliver takes Answered and SendFailed inputs, from several goroutines; it must not block, and may call Send.
+func NewPeers(self Self, dial DialFunc, deliver func(raft.Input)) *Peers {
+	return &Peers{self: self, dial: dial, deliver: deliver, peers: map[raft.NodeID]*peer{}}
 }
 
 // Send sends a request, without waiting. One Answered or SendFailed is delivered for it, or nothing if another Send to
@@ -64,7 +64,7 @@ func (p *Peers) Send(s raft.Send) {
 	}
 	to := p.peers[s.To.NodeID]
 	if to == nil {
-		to = &peer{addr: addr, client: NewClient(addr, p.clientID, p.dial)}
+		to = &peer{addr: addr, client: NewClient(addr, p.self, p.dial)}
 		p.peers[s.To.NodeID] = to
 	}
 	to.busy, to.used = true, now

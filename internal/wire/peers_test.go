@@ -44,7 +44,7 @@ func withPeers(t *testing.T, nodes map[string]*node, test func(t *testing.T, p *
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		in, net := &inputs{}, &network{nodes: nodes}
-		p := NewPeers("raft-client-1", net.dial, in.deliver)
+		p := NewPeers(Self{ClientID: "raft-client-1"}, net.dial, in.deliver)
 		defer p.Close()
 		test(t, p, in, net)
 	})
@@ -348,7 +348,7 @@ func benchmarkFetch(b *testing.B, data []byte) {
 	go server.Serve(l)
 	defer server.Close()
 	done := make(chan raft.Input)
-	p := NewPeers("raft-client-1", nil, func(in raft.Input) { done <- in })
+	p := NewPeers(Self{ClientID: "raft-client-1"}, nil, func(in raft.Input) { done <- in })
 	defer p.Close()
 	host, port, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {

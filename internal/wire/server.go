@@ -26,9 +26,26 @@ const (
 type Request struct {
 	Listener string
 	Remote   net.Addr
+	Software Software // of the client
 	Header   RequestHeader
 	Body     kmsg.Request
 }
+
+// Handled is what became of a request.
+type Handled struct {
+	Listener string
+	Remote   net.Addr
+	Header   RequestHeader // as far as it could be read
+	Began    time.Time     // when the request had been read
+	Took     time.Duration // until its answer was written
+	Error    string        // Kafka's name of the answer's error code, or why there was no answer; "" for none
+}
+
+// Software is what a client runs, as it says in its ApiVersions request (KIP-511).
+type Software struct{ Name, Version string }
+
+// unknownSoftware is that of a client that doesn't say, in Kafka's words.
+var unknownSoftware = Software{"unknown", "unknown"}
 
 // Handler answers the requests of a listener, those of ApiVersions aside.
 type Handler interface {
@@ -53,6 +70,8 @@ type ServerConfig struct {
 	IdleTimeout                         time.Duration // connections.max.idle.ms: no byte read or written for so long
 	Logger                              *slog.Logger
 	Versions                            func() VersionInfo // called for each ApiVersions request
+	Gone                                func(net.Addr)     // a connection of this client is closed; nil: nobody wants to know
+	Handled                             func(*Handled)     // a request has been answered or refused; likewise
 }
 
 // Server serves the connections of one listener. Its methods may be called from any goroutine.
@@ -153,11 +172,14 @@ func (s *Server) admit(c net.Conn) {
 		c.Close()
 		return
 	}
-	own := &connection{server: s, net: c}
+	own := &connection{server: s, net: c, software: unknownSoftware}
 	s.connections[own] = true
 	s.perHost[host]++
 	s.done.Go(func() {
 		defer s.remove(own, host)
+		if s.config.Gone != nil {
+			defer s.config.Gone(c.RemoteAddr())
+		}
 		own.serve()
 	})
 }

@@ -79,7 +79,7 @@ func answerBroker(_ context.Context, r *Request) kmsg.Response {
 func brokerRequest(id, correlationID int32) []byte {
 	q := kmsg.NewPtrUnregisterBrokerRequest()
 	q.BrokerID = id
-	return AppendRequest(nil, q, "test", correlationID)
+	return AppendRequest(nil, q, Self{ClientID: "test"}, correlationID)
 }
 
 // brokerAnswer is the frame of the answer to brokerRequest.
@@ -204,6 +204,9 @@ func TestOddRequests(t *testing.T) {
 					if strings.Contains(odd.name, "which has its default") && listener == "controller" {
 						want = "served" // Unlike Kafka, see strayTag.
 					}
+					if odd.name == "av3 header tags dup/unordered" {
+						want = "closed" // one of them is tag 0, which Kafka 4.4.0 doesn't know, with a wrong size
+					}
 					got := "closed"
 					if frame, err := ReadFrame(c, MaxFrame, nil); err == nil {
 						got = hex.EncodeToString(frame)
@@ -258,7 +261,7 @@ func TestRefusedRequestIsNamed(t *testing.T) {
 		c := s.dial()
 		q := kmsg.NewPtrMetadataRequest()
 		q.Version = 13
-		go c.Write(AppendRequest(nil, q, "old\nclient", 1))
+		go c.Write(AppendRequest(nil, q, Self{ClientID: "old\nclient"}, 1))
 		wantClosed(t, c)
 		s.stop(t)
 		for _, want := range []string{`client="old\nclient"`, "api=Metadata", "version=13", "listener=CONTROLLER", "remote=pipe", "API not served"} {
@@ -449,7 +452,7 @@ func TestBuffersShrinkAfterBigFrames(t *testing.T) {
 	c := &connection{server: s.Server, net: own}
 	done := make(chan struct{})
 	go func() { defer close(done); c.serve() }()
-	if _, err := other.Write(AppendRequest(nil, q, "", 1)); err != nil {
+	if _, err := other.Write(AppendRequest(nil, q, Self{}, 1)); err != nil {
 		t.Fatal(err)
 	}
 	read(t, other)
@@ -474,7 +477,7 @@ func TestApiVersions(t *testing.T) {
 				c := s.dial()
 				q := kmsg.NewPtrApiVersionsRequest()
 				q.Version, q.ClientSoftwareName, q.ClientSoftwareVersion = version, "test", "1.0"
-				go c.Write(AppendRequest(nil, q, "test", 9))
+				go c.Write(AppendRequest(nil, q, Self{ClientID: "test"}, 9))
 				a := q.ResponseKind().(*kmsg.ApiVersionsResponse)
 				if err := a.ReadFrom([]byte(read(t, c)[8:])); err != nil {
 					t.Fatal(err)

@@ -20,20 +20,24 @@ import (
 // Get returns the version of Kafka and the folder with its jars and all that they need, and fetches them if they are not
 // there. pom is the path of the pom.xml that names them. An error says what is missing on this machine.
 func Get(pom string) (version, folder string, err error) {
-	if version = os.Getenv("INTEROP_KAFKA"); version == "" {
-		if version, err = pinned(pom); err != nil {
-			return "", "", err
-		}
+	if version, err = versionOf(pom); err != nil {
+		return "", "", err
 	}
-	folder, err = GetVersion(pom, version)
+	folder, err = Version(pom, version)
 	return version, folder, err
 }
 
-// GetVersion is Get for a version that the caller chooses.
-func GetVersion(pom, version string) (folder string, err error) {
-	if folder, err = cacheFolder(version); err != nil {
-		return "", err
+// Version is Get with a version of Kafka that is given.
+func Version(pom, version string) (folder string, err error) {
+	cache := os.Getenv("INTEROP_CACHE")
+	if cache == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("no cache folder for Kafka's jars, set INTEROP_CACHE: %w", err)
+		}
+		cache = filepath.Join(user, "kstorage")
 	}
+	folder = filepath.Join(cache, "kafka-"+version)
 	err = checkJava()
 	if _, missing := os.Stat(folder); missing != nil {
 		if err = errors.Join(err, checkMaven()); err == nil {
@@ -43,8 +47,10 @@ func GetVersion(pom, version string) (folder string, err error) {
 	return folder, err
 }
 
-// pinned returns the version that the pom names.
-func pinned(pom string) (version string, err error) {
+func versionOf(pom string) (string, error) {
+	if version := os.Getenv("INTEROP_KAFKA"); version != "" {
+		return version, nil
+	}
 	text, err := os.ReadFile(pom)
 	if err != nil {
 		return "", err
@@ -54,18 +60,6 @@ func pinned(pom string) (version string, err error) {
 		return "", fmt.Errorf("%s has no kafka.version", pom)
 	}
 	return string(match[1]), nil
-}
-
-func cacheFolder(version string) (string, error) {
-	cache := os.Getenv("INTEROP_CACHE")
-	if cache == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return "", fmt.Errorf("no cache folder for Kafka's jars, set INTEROP_CACHE: %w", err)
-		}
-		cache = filepath.Join(user, "kstorage")
-	}
-	return filepath.Join(cache, "kafka-"+version), nil
 }
 
 func checkJava() error {

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -27,6 +29,7 @@ type Options struct {
 	Bootstrap   []string // host:port, as client.ParseBootstrap returns them
 	Controllers bool     // they are controllers, else brokers
 	Settings    Settings
+	InstanceID  uuid.UUID         // of this process, in the header of its requests (KIP-1313)
 	Software    string            // the version of the program, as brokers show it
 	Tell        func(text string) // is told what is waited for; nil: nobody is
 }
@@ -34,6 +37,8 @@ type Options struct {
 // Cluster is a cluster that is asked and changed. It is for one goroutine.
 type Cluster struct {
 	options Options
+
+	mu      sync.Mutex
 	clients map[string]*kgo.Client // by address
 }
 
@@ -145,8 +150,12 @@ func timedOut(doing string, after time.Duration, last error) error {
 func (c *Cluster) find(ctx context.Context, doing string) (node, error) {
 	var errs []error
 	passes := false
-	for _, address := range c.options.Bootstrap {
-		n, err := c.connect(ctx, address)
+	for i, address := range c.options.Bootstrap {
+		// One that hangs leaves time for those behind it.
+		share := time.Until(deadline(ctx)) / time.Duration(len(c.options.Bootstrap)-i)
+		limited, cancel := context.WithTimeout(ctx, share)
+		n, err := c.connect(limited, address)
+		cancel()
 		if err == nil {
 			return n, c.checkKind(n)
 		}
@@ -213,6 +222,8 @@ func (c *Cluster) request(ctx context.Context, address string, q kmsg.Request) (
 }
 
 func (c *Cluster) client(address string) (*kgo.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if k := c.clients[address]; k != nil {
 		return k, nil
 	}
@@ -223,7 +234,7 @@ func (c *Cluster) client(address string) (*kgo.Client, error) {
 		kgo.SoftwareNameAndVersion(software, c.options.Software),
 		kgo.DisableClientMetrics(),
 		kgo.RequestTimeoutOverhead(max(settings.RequestTimeout, 100*time.Millisecond)), // less is no timeout to kgo
-		kgo.Dialer(settings.dial),
+		kgo.Dialer(c.dial),
 	}
 	if settings.mechanism != nil {
 		opts = append(opts, kgo.SASL(settings.mechanism))
@@ -234,6 +245,15 @@ func (c *Cluster) client(address string) (*kgo.Client, error) {
 	}
 	c.clients[address] = k
 	return k, nil
+}
+
+// dial makes a connection on which requests have the client instance id, which kgo cannot give them.
+func (c *Cluster) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := c.options.Settings.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return wire.WithInstance(conn, c.options.InstanceID), nil
 }
 
 // refusal is an error code that a server sent.
