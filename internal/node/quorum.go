@@ -11,6 +11,7 @@ import (
 
 	"kstorage/internal/raft"
 	"kstorage/internal/raftlog"
+	"kstorage/internal/status"
 )
 
 // quorum is the raft loop: it runs the consensus core, which says what to do, and does it.
@@ -37,6 +38,7 @@ type quorum struct {
 	above  func(raft.Effect)
 	clock  clock
 	logger *slog.Logger
+	meter  *status.Meter // nil: nobody looks
 
 	box     *mailbox[event]
 	syncs   chan struct{}  // starts a Sync
@@ -208,12 +210,30 @@ func (q *quorum) clean() raft.Input {
 }
 
 func (q *quorum) step(in raft.Input) error {
-	for _, e := range q.core.Step(q.clock.now(), in) {
+	effects := q.core.Step(q.clock.now(), in)
+	if q.meter != nil {
+		q.measure(effects)
+	}
+	for _, e := range effects {
 		if err := q.carryOut(e); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// measure tells the meter what a step brings.
+func (q *quorum) measure(effects []raft.Effect) {
+	now := time.Since(q.clock.start)
+	q.meter.Role(now, q.core.Role())
+	for _, e := range effects {
+		switch e := e.(type) {
+		case raft.AppendLog:
+			q.meter.Appended(now, int64(e.EndOffset-e.Batches[0].BaseOffset), e.EndOffset)
+		case raft.Committed:
+			q.meter.Committed(now, e.HighWatermark)
+		}
+	}
 }
 
 func (q *quorum) carryOut(e raft.Effect) error {
