@@ -54,7 +54,7 @@ func (n *node) state(ctx context.Context) *status.State {
 		NodeID: raft.NodeID(n.settings.NodeID), Roles: n.settings.roles(),
 		ClusterID: n.storage.ClusterID(), Events: n.display.events.Recent(),
 	}
-	s.ClusterIDFrom = n.clusterIDFrom()
+	s.ClusterIDFrom = n.clusterIDFrom("")
 	if !n.display.opened.Load() {
 		s.Waits = "its metadata log, which is being recovered"
 		return s
@@ -78,12 +78,14 @@ func (n *node) state(ctx context.Context) *status.State {
 	return s
 }
 
-// clusterIDFrom says how the node came to know the id of its cluster.
-func (n *node) clusterIDFrom() string {
+// clusterIDFrom says how the node came to know the id of its cluster; source is who sent it if that was since the start.
+func (n *node) clusterIDFrom(source string) string {
 	file := n.storage.metadata().File()
 	switch {
 	case n.storage.ClusterID() == "":
 		return "the node learns it from the metadata of the cluster (KIP-1262)"
+	case source != "":
+		return fmt.Sprintf("learned from the metadata of the cluster (KIP-1262), which came from %s; stored in %s", source, file)
 	case n.storage.learnedID():
 		return "learned from the metadata of the cluster (KIP-1262), stored in " + file
 	}
@@ -151,9 +153,7 @@ func (n *node) lookAtCluster(ctx context.Context, s *status.State) error {
 		if n.settings.IsController {
 			s.Controller = &status.Controller{Active: v.active, Claims: v.elected}
 		}
-		if v.learnedFrom != "" {
-			s.ClusterIDFrom += ", from " + v.learnedFrom
-		}
+		s.ClusterIDFrom = n.clusterIDFrom(v.learnedFrom)
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

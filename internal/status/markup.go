@@ -46,7 +46,11 @@ type column struct {
 // table writes a table, whose first column names the row. In a narrow window a row becomes a block where each cell stands
 // beside the name of its column; the roles keep it a table for those who hear it.
 func (d *document) table(caption markup, columns []column, rows [][]string) {
-	d.html("<table role=\"table\"><caption>")
+	d.html("<table role=\"table\"")
+	if len(columns) == 2 {
+		d.html(" class=\"short\"")
+	}
+	d.html("><caption>")
 	d.html(caption)
 	d.html("</caption><thead role=\"rowgroup\"><tr role=\"row\">")
 	for _, c := range columns {
@@ -68,7 +72,11 @@ func (d *document) table(caption markup, columns []column, rows [][]string) {
 			d.html(" data-name=\"")
 			d.html(columns[i].name)
 			d.html("\"")
-			d.class(columns[i])
+			if cell == "" {
+				d.html(" class=\"empty\"")
+			} else {
+				d.class(columns[i])
+			}
 			d.html("><span>")
 			d.text(cell)
 			d.html(end)

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -34,10 +35,10 @@ func page(s *State, r *http.Request) (int, string, []byte) {
 	if s.Quorum != nil {
 		d.quorumSection(s, s.Quorum)
 	}
+	d.eventSection(s)
 	if s.Metadata != nil {
 		d.metadataSection(s, s.Metadata)
 	}
-	d.eventSection(s)
 	d.html("</main>\n")
 	d.foot(s, reloads)
 	return http.StatusOK, "text/html; charset=utf-8", []byte(d.b.String())
@@ -150,8 +151,8 @@ func pushing(n int) string {
 func (d *document) quorumSection(s *State, q *Quorum) {
 	d.html("<section aria-labelledby=\"quorum\">\n<h2 id=\"quorum\">Quorum</h2>\n<dl>\n")
 	d.fact("Voters", strconv.Itoa(len(q.Voters)), voterSetFrom(q))
-	d.fact("Commit latency", latency(q.Rates.Commit), "")
-	d.fact("Election latency", latency(q.Rates.Election), "")
+	d.latency("Commit latency", q.Rates.Commit)
+	d.latency("Election latency", q.Rates.Election)
 	d.fact("Records a second", fmt.Sprintf("%.1f", q.Rates.Append+q.Rates.Fetch), "appended or fetched, of late")
 	d.html("</dl>\n")
 	addresses := map[raft.ReplicaKey]string{}
@@ -217,25 +218,28 @@ func role(q *Quorum, id raft.NodeID, voter bool) string {
 
 func (d *document) metadataSection(s *State, m *Metadata) {
 	d.html("<section aria-labelledby=\"metadata\">\n<h2 id=\"metadata\">Metadata</h2>\n<dl>\n")
-	loaded := "nothing yet"
-	if m.Offset != raft.Unknown {
-		loaded = fmt.Sprintf("up to offset %d", m.Offset)
+	if m.Offset == raft.Unknown {
+		d.fact("Loaded", "nothing yet", "")
+	} else {
+		d.fact("Loaded", fmt.Sprintf("up to offset %d", m.Offset), "written "+ago(s.Now, time.UnixMilli(m.Timestamp)))
 	}
-	d.fact("Loaded", loaded, fmt.Sprintf("written %s", ago(s.Now, time.UnixMilli(max(m.Timestamp, 0)))))
 	version := "none yet"
 	if m.Version != 0 {
 		version = m.Version.String()
 	}
 	d.fact("metadata.version", version, "")
 	d.fact("Topics", strconv.Itoa(m.Topics), fmt.Sprintf("with %d partitions", m.Partitions))
-	if q := s.Quorum; q != nil && len(q.Snapshots) > 0 {
-		d.fact("Newest snapshot", fmt.Sprintf("ends at %d", q.Snapshots[len(q.Snapshots)-1].EndOffset), "")
+	if q := s.Quorum; q != nil {
+		newest := "none yet"
+		if n := len(q.Snapshots); n > 0 && q.Snapshots[n-1].EndOffset > 0 {
+			newest = fmt.Sprintf("ends at %d", q.Snapshots[n-1].EndOffset)
+		}
+		d.fact("Newest snapshot", newest, "")
 	}
 	d.html("</dl>\n")
 	var rows [][]string
 	for _, l := range m.Levels {
-		level := strconv.Itoa(int(l.Level))
-		rows = append(rows, []string{l.Name, level})
+		rows = append(rows, []string{l.Name, strconv.Itoa(int(l.Level))})
 	}
 	d.rows("Finalized features", []column{{name: "Feature"}, {name: "Level"}}, rows)
 	rows = nil
@@ -330,11 +334,12 @@ func directory(k raft.ReplicaKey) string {
 	return kafkaid.String(k.DirectoryID)
 }
 
-func latency(l Latency) string {
-	if l.Avg != l.Avg {
-		return "none of late"
+func (d *document) latency(name markup, l Latency) {
+	if math.IsNaN(l.Avg) {
+		d.fact(name, "none of late", "")
+	} else {
+		d.fact(name, fmt.Sprintf("%.2f ms", l.Avg), fmt.Sprintf("at most %.2f ms", l.Max))
 	}
-	return fmt.Sprintf("%.2f ms, at most %.2f", l.Avg, l.Max)
 }
 
 func endpoints(list []metadata.Endpoint) (out string) {
