@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net"
 	"testing"
@@ -26,7 +27,7 @@ func TestDisplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	n := newNode(Options{Log: slog.New(slog.DiscardHandler), Now: time.Now, Status: listener})
+	n := newNode(Options{Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now, Status: listener})
 	defer n.display.close()
 	n.storage = &storage{dirs: []*logDir{{isMetadata: true}}}
 	n.trafficLog.Info("a client")
