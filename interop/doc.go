@@ -5,7 +5,7 @@
 //
 // The build tag keeps these tests out of `go test ./...`, which needs Go alone. They need a JDK of version 17 or newer
 // and, until the jars are fetched, Maven, and fail with a word that says so when one is missing: a skipped interop test
-// proves nothing. All takes four to five minutes on two cores.
+// proves nothing. All takes five to six minutes on two cores.
 //
 // Kafka's jars are fetched with pom.xml once for each version and kept in the user's cache folder. The environment
 // chooses something else (the test of older clients takes 4.0.0 all the same):

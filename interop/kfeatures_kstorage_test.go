@@ -37,6 +37,7 @@ func TestFeaturesOfKstorage(t *testing.T) {
 	b.wait(t, started)
 	checkLevels(t, direct, "metadata.version=4.3-IV0 kraft.version=0 group.version=1 share.version=1")
 	checkLevels(t, envelope, "metadata.version=4.3-IV0 kraft.version=0 group.version=1 share.version=1")
+	waitVotersTell(t, direct)
 	play(t,
 		step{envelope, "upgrade --metadata 4.4-IV0 --dry-run", 0, "metadata.version can be upgraded to 31.", "metadata.version=4.3-IV0"},
 		step{envelope, "upgrade --metadata 4.4-IV0", 0, "metadata.version was upgraded to 31.", "metadata.version=4.4-IV0"},
@@ -76,6 +77,18 @@ func TestFeaturesOfKstorage(t *testing.T) {
 	checkSameLogs(t, append(controllers, ours, theirs)...)
 }
 
+// waitVotersTell waits until the voters have told their leader that they support kraft.version 1, which they do a moment
+// behind its election.
+func waitVotersTell(t *testing.T, w way) {
+	t.Helper()
+	eventually(t, "all voters support kraft.version 1", func() error {
+		if r := kfeatures(t, append(slices.Clone(w.args), "upgrade", "--feature", "kraft.version=1", "--dry-run")...); r.exit != 0 {
+			return errors.New(r.String())
+		}
+		return nil
+	})
+}
+
 // checkVoters compares the directory ids of the voters with those of the nodes.
 func checkVoters(t *testing.T, c cluster, nodes ...*node) {
 	t.Helper()
@@ -99,12 +112,7 @@ func TestKRaftVersionOfMixed(t *testing.T) {
 			if q := waitQuorum(t, "a leader", m.nodes, anyLeader); m.engines[q.leader-1].name != leading.name {
 				m.killLeader(t)
 			}
-			eventually(t, "all voters have told the leader that they support it", func() error {
-				if r := kfeatures(t, append(slices.Clone(direct.args), "upgrade", "--feature", "kraft.version=1", "--dry-run")...); r.exit != 0 {
-					return errors.New(r.String())
-				}
-				return nil
-			})
+			waitVotersTell(t, direct)
 			play(t,
 				step{direct, "upgrade --feature kraft.version=1 --dry-run", 0, "kraft.version can be upgraded to 1.", "kraft.version=0"},
 				step{direct, "upgrade --feature kraft.version=1", 0, "kraft.version was upgraded to 1.", "kraft.version=1"},

@@ -20,15 +20,5 @@ func (s *session) completionCommand() *urfave.Command {
 }
 
 func (s *session) completion(ctx *urfave.Context) error {
-	if ctx.NArg() != 1 {
-		return &cli.UsageError{Command: "completion", Reason: "the name of one shell is expected: " + strings.Join(cli.Shells, ", ")}
-	}
-	script, err := s.grammar().Completion(ctx.Args().First())
-	if err != nil {
-		return err
-	}
-	return s.out.Result(struct {
-		cli.Document
-		Script string `json:"script"`
-	}{s.out.Document(), script}, script)
+	return s.out.Completion(s.grammar(), ctx.Args().Slice())
 }

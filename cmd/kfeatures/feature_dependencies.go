@@ -2,12 +2,9 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 
 	urfave "github.com/urfave/cli/v2"
 
-	"kstorage/features"
 	"kstorage/internal/cli"
 )
 
@@ -23,41 +20,12 @@ func (s *session) featureDependenciesCommand() *urfave.Command {
 }
 
 func (s *session) featureDependencies(ctx *urfave.Context) error {
-	type dependencies struct {
-		level
-		Requires []level `json:"requires"`
+	found, errs := cli.FindDependencies(ctx.StringSlice(feature))
+	for i, err := range errs {
+		errs[i] = s.explain(err)
 	}
-	var text strings.Builder
-	var errs []error
-	result := []dependencies{}
-	for _, arg := range ctx.StringSlice(feature) {
-		l, err := features.ParseLevel(arg)
-		if err != nil {
-			errs = append(errs, s.explain(err))
-			continue
-		}
-		required, err := features.Requirements(l)
-		if err != nil {
-			errs = append(errs, s.explain(err))
-			continue
-		}
-		result = append(result, dependencies{level(l), levels(required)})
-		if len(required) == 0 {
-			fmt.Fprintf(&text, "%v has no dependencies.\n", l)
-			continue
-		}
-		fmt.Fprintf(&text, "%v requires:\n", l)
-		for _, r := range required {
-			fmt.Fprintf(&text, "    %v\n", r)
-		}
+	if len(found.Levels) > 0 { // beside what is wrong stands what is right, as in Kafka's tool
+		errs = append([]error{s.out.Dependencies(found)}, errs...)
 	}
-	if len(result) == 0 {
-		return errors.Join(errs...)
-	}
-	// Beside what is wrong stands what is right, as in Kafka's tool.
-	err := s.out.Result(struct {
-		cli.Document
-		Features []dependencies `json:"features"`
-	}{s.out.Document(), result}, text.String())
-	return errors.Join(append([]error{err}, errs...)...)
+	return errors.Join(errs...)
 }

@@ -1,13 +1,7 @@
 package main
 
 import (
-	"fmt"
-	"runtime"
-
 	urfave "github.com/urfave/cli/v2"
-
-	"kstorage/features"
-	"kstorage/internal/cli"
 )
 
 // version is set by the linker, see Makefile.
@@ -23,13 +17,4 @@ func (s *session) versionCommand() *urfave.Command {
 	}, (*session).version)
 }
 
-func (s *session) version(*urfave.Context) error {
-	return s.out.Result(struct {
-		cli.Document
-		Program         string `json:"program"`
-		ProgramVersion  string `json:"programVersion"`
-		Go              string `json:"go"`
-		MetadataVersion string `json:"latestMetadataVersion"`
-	}{s.out.Document(), program, version, runtime.Version(), features.LatestProduction.String()},
-		fmt.Sprintf("%s %s (metadata.version up to %s, %s)\n", program, version, features.LatestProduction, runtime.Version()))
-}
+func (s *session) version(*urfave.Context) error { return s.out.Version(version) }

@@ -48,7 +48,7 @@ func (s *session) end(err error) int {
 func (s *session) grammar() *cli.Grammar {
 	app := &urfave.App{
 		Name:      program,
-		Usage:     "kstorage formats the log directories of an Apache Kafka node and shows what is in them.",
+		Usage:     "kstorage formats the log directories of an Apache Kafka node, shows what is in them, and runs a node of its own.",
 		UsageText: "kstorage COMMAND [OPTIONS]",
 		Description: `Each command has a help text of its own: kstorage COMMAND --help. An option that is
 not given takes its value from the environment variable named beside it.

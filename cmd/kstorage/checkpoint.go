@@ -16,12 +16,12 @@ import (
 
 // zeroCheckpoint is what a zero checkpoint says, in a JSON document.
 type zeroCheckpoint struct {
-	Path              string  `json:"path"`
-	KRaftVersion      int16   `json:"kraftVersion"`
-	Voters            []voter `json:"voters"`
-	Features          []level `json:"features"`
-	ClusterIDProposal *string `json:"clusterIdProposal"`
-	Records           int     `json:"records"`
+	Path              string      `json:"path"`
+	KRaftVersion      int16       `json:"kraftVersion"`
+	Voters            []voter     `json:"voters"`
+	Features          []cli.Level `json:"features"`
+	ClusterIDProposal *string     `json:"clusterIdProposal"`
+	Records           int         `json:"records"`
 }
 
 type voter struct {
@@ -68,10 +68,10 @@ func readZeroCheckpoint(e metaprops.Ensemble) (*zeroCheckpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	z := &zeroCheckpoint{Path: path, KRaftVersion: b.Header.KRaftVersion, Voters: voters(b.Header.Voters), Features: []level{},
+	z := &zeroCheckpoint{Path: path, KRaftVersion: b.Header.KRaftVersion, Voters: voters(b.Header.Voters), Features: []cli.Level{},
 		ClusterIDProposal: optional(b.ClusterID), Records: b.Records}
 	for _, f := range b.Features {
-		z.Features = append(z.Features, level(f))
+		z.Features = append(z.Features, cli.Level(f))
 	}
 	return z, nil
 }

@@ -2,12 +2,9 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 
 	urfave "github.com/urfave/cli/v2"
 
-	"kstorage/features"
 	"kstorage/internal/cli"
 )
 
@@ -23,39 +20,12 @@ func (s *session) featureDependenciesCommand() *urfave.Command {
 }
 
 func (s *session) featureDependencies(ctx *urfave.Context) error {
-	type dependencies struct {
-		level
-		Requires []level `json:"requires"`
+	found, errs := cli.FindDependencies(ctx.StringSlice("feature"))
+	if len(errs) == 0 {
+		return s.out.Dependencies(found)
 	}
-	var text strings.Builder
-	var errs []error
-	result := []dependencies{}
-	for _, arg := range ctx.StringSlice("feature") {
-		l, err := features.ParseLevel(arg)
-		if err != nil {
-			errs = append(errs, s.explain(err))
-			continue
-		}
-		required, err := features.Requirements(l)
-		if err != nil {
-			errs = append(errs, s.explain(err))
-			continue
-		}
-		result = append(result, dependencies{level(l), levels(required)})
-		if len(required) == 0 {
-			fmt.Fprintf(&text, "%v has no dependencies.\n", l)
-			continue
-		}
-		fmt.Fprintf(&text, "%v requires:\n", l)
-		for _, r := range required {
-			fmt.Fprintf(&text, "    %v\n", r)
-		}
+	for i, err := range errs {
+		errs[i] = s.explain(err)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	return s.out.Result(struct {
-		cli.Document
-		Features []dependencies `json:"features"`
-	}{s.out.Document(), result}, text.String())
+	return errors.Join(errs...)
 }

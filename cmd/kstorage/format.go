@@ -219,7 +219,7 @@ type formatDocument struct {
 	MetadataVersion   *string           `json:"metadataVersion"`
 	Notice            string            `json:"notice,omitempty"`
 	KRaftVersion      int16             `json:"kraftVersion"`
-	Features          []level           `json:"features"`
+	Features          []cli.Level       `json:"features"`
 	Users             []user            `json:"users"`
 	Voters            []voter           `json:"voters"`
 	Formatted         []formatDirectory `json:"formatted"`
@@ -244,7 +244,7 @@ func (s *session) formatResult(p *format.Plan, dryRun bool) formatDocument {
 	r := formatDocument{
 		Document: s.out.Document(), DryRun: dryRun, NodeID: p.NodeID,
 		ClusterID: optional(p.ClusterID), ClusterIDProposal: optional(p.ClusterIDProposal),
-		Notice: notice(p), KRaftVersion: p.KRaftVersion, Features: levels(p.Features),
+		Notice: notice(p), KRaftVersion: p.KRaftVersion, Features: cli.Levels(p.Features),
 		Users: []user{}, Voters: voters(p.Voters), Formatted: []formatDirectory{},
 		AlreadyFormatted: append([]string{}, p.Formatted...), Skipped: []string{},
 	}

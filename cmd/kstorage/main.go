@@ -1,5 +1,5 @@
 // Command kstorage takes the place of Apache Kafka's kafka-storage: it formats the log
-// directories of a node and shows what is in them, without a JVM.
+// directories of a node, shows what is in them, and runs a node, without a JVM.
 package main
 
 import (

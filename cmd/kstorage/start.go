@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -27,7 +26,7 @@ func (s *session) startCommand() *urfave.Command {
 		UsageText: "kstorage start --config FILE [--override KEY=VALUE]... [--request-log FILE] [--metrics-listen ADDR]",
 		Flags: []urfave.Flag{
 			configFlag(),
-			&urfave.StringSliceFlag{Name: "override", Usage: "A setting `KEY=VALUE` in place of the file's; may be repeated."},
+			&urfave.StringSliceFlag{Name: "override", Usage: "A setting `KEY=VALUE` in place of the file's."},
 			&urfave.StringFlag{Name: "request-log", Usage: "Append a JSON document a line to this `FILE` for each request that the node answers or refuses."},
 			&urfave.StringFlag{Name: "metrics-listen", Usage: "Show the node over HTTP at this `ADDR`, host:port: /metrics for Prometheus, /healthz, /readyz, and a status page at /."},
 		},
@@ -94,13 +93,10 @@ func listenReason(err error) string {
 	return disk.Reason(err)
 }
 
-// appendTo opens a file for writing at its end, and makes it if there is none.
-func appendTo(path string) (disk.File, error) {
-	f, err := disk.OS.OpenAppend(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return disk.OS.Create(path, 0o644)
-	}
-	return f, err
+// appendTo opens a file for writing at its end, and makes it if there is none. To open a pipe that nobody reads fails; else
+// it would wait.
+func appendTo(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o644)
 }
 
 // logger logs to stderr, with --json a document a line.

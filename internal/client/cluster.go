@@ -53,6 +53,9 @@ const tellAfter = 2 * time.Second
 // errRequestTimeout ends a request whose answer takes too long, while there is time left for the command.
 var errRequestTimeout = errors.New("no answer within request.timeout.ms")
 
+// errHangs ends the first question to an address, to leave time for the next one.
+var errHangs = errors.New("no answer in time")
+
 // errTimeout ends all requests when the time of the command is up.
 var errTimeout = errors.New("the time is up")
 
@@ -124,8 +127,14 @@ func (c *Cluster) unanswered(doing string, err error) *Error {
 // find returns the node that takes requests for the cluster.
 func (c *Cluster) find(ctx context.Context, doing string) (node, error) {
 	var errs []error
-	for _, address := range c.options.Bootstrap {
-		n, err := c.describeCluster(ctx, address)
+	for i, address := range c.options.Bootstrap {
+		limited, cancel := ctx, context.CancelFunc(func() {})
+		if others := len(c.options.Bootstrap) - i; others > 1 {
+			at, _ := ctx.Deadline()
+			limited, cancel = context.WithTimeoutCause(ctx, time.Until(at)/time.Duration(others), errHangs)
+		}
+		n, err := c.describeCluster(limited, address)
+		cancel()
 		switch {
 		case err == nil && c.options.Controllers:
 			return leader(n)

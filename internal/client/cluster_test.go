@@ -110,6 +110,24 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
+// A bootstrap address that hangs leaves time for the next one.
+func TestBootstrapAddressHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := speaks(t, quorumAPIs, func(kmsg.Request) (kmsg.Response, error) { return nil, errSilent })
+		n := network{"a:1": silent, "c1:1": speaks(t, quorumAPIs, func(q kmsg.Request) (kmsg.Response, error) {
+			if _, ok := q.(*kmsg.DescribeClusterRequest); ok {
+				return clusterOf(1), nil
+			}
+			return quorumOf(1, raft.NoError), nil
+		})}
+		k := newTalk(t, n, "a:1,c1:1", true)
+		k.options.Settings.Timeout = 8 * time.Second
+		if q, err := k.DescribeQuorum(t.Context()); err != nil || q.LeaderID != 1 {
+			t.Error(q, err)
+		}
+	})
+}
+
 // The bootstrap addresses are tried in their order; that nobody listens at any is told at once.
 func TestBootstrapAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -166,7 +184,7 @@ func TestCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		k := newTalk(t, network{"c1:1": func([]byte) []byte { return silence }}, "c1:1,c2:1", true)
+		k := newTalk(t, network{"c1:1": func([]byte) []byte { return silence }}, "c1:1", true)
 		if _, err := k.DescribeQuorum(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}

@@ -95,12 +95,16 @@ func (p *Properties) takeMillis(key string, target *time.Duration) error {
 	return nil
 }
 
-// Unknown returns the keys that nobody took and no client knows.
+// Unknown returns the keys that nobody took and no client knows. Of one that cannot be the name of a setting only the line
+// is told: it may be a part of a secret.
 func (p *Properties) Unknown() []string {
 	var out []string
 	for _, property := range p.properties {
 		key := property.Key
 		if !p.taken[key] && !slices.Contains(known, key) && !hasPrefixOf(key, knownPrefixes) {
+			if !javaprops.IsName(key) {
+				key = fmt.Sprintf("what line %d begins with", property.Line)
+			}
 			out = append(out, key)
 		}
 	}

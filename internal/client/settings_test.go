@@ -21,7 +21,7 @@ func TestSettings(t *testing.T) {
 		"what counts":                    {"client.id=me\nrequest.timeout.ms=1\ndefault.api.timeout.ms = 2\nretry.backoff.ms=3\nretry.backoff.max.ms=4\nsocket.connection.setup.timeout.ms=5\n", func(s *Settings) { *s = Settings{"me", 1e6, 2e6, 5e6, 3e6, 4e6} }, nil, ""},
 		"the last of two counts":         {"request.timeout.ms=x\nrequest.timeout.ms=2000\n", func(s *Settings) { s.RequestTimeout = 2 * time.Second }, nil, ""},
 		"settings without effect":        {"bootstrap.servers=a:1\nssl.truststore.password=secret\nsasl.mechanism=PLAIN\nretries=3\n", func(*Settings) {}, nil, ""},
-		"settings that nobody knows":     {"security.protcol=SSL\nb=1\n", func(*Settings) {}, []string{"security.protcol", "b"}, ""},
+		"settings that nobody knows":     {"security.protcol=SSL\na.b=1\n", func(*Settings) {}, []string{"security.protcol", "a.b"}, ""},
 		"PLAINTEXT in any case":          {"security.protocol=plaintext\n", func(*Settings) {}, nil, ""},
 		"a security protocol to come":    {"\nsecurity.protocol=SASL_SSL\n", nil, nil, "security.protocol=SASL_SSL is not supported yet: f line 2"},
 		"no security protocol":           {"security.protocol=TLS\n", nil, nil, `security.protocol is "TLS", which is no security protocol: f line 1`},
@@ -57,6 +57,16 @@ func FuzzSettings(f *testing.F) {
 			t.Errorf("%+v", s)
 		}
 	})
+}
+
+// TestUnknownShowsNoSecret has values whose lines end without a backslash, so that they go on as keys.
+func TestUnknownShowsNoSecret(t *testing.T) {
+	_, unknown, err := decodeSettings("f", "ssl.keystore.key=-----BEGIN PRIVATE KEY-----\nMIIEvQgeheim\nabcgeheim==\n-----END PRIVATE KEY-----\n"+
+		"sasl.jaas.config=A required password=\n  \"geheim\";\nsasl.username=x\n")
+	want := []string{"what line 2 begins with", "what line 3 begins with", "what line 4 begins with", "what line 6 begins with", "sasl.username"}
+	if text := strings.Join(unknown, ", "); err != nil || !slices.Equal(unknown, want) {
+		t.Errorf("%s, %v", text, err)
+	}
 }
 
 func TestParseBootstrap(t *testing.T) {

@@ -31,6 +31,19 @@ func supportedFeatures(unstable bool) []wire.SupportedFeature {
 	return list
 }
 
+// brokerVersions is what a broker tells in its answers to ApiVersions: the epoch of its features is that of its image,
+// and a client that means another node or cluster is to look anew (KIP-1242).
+func (n *node) brokerVersions() wire.VersionInfo {
+	info, v := n.versions(), n.views.get()
+	if len(info.FinalizedFeatures) > 0 {
+		info.FinalizedEpoch = int64(v.offset)
+	}
+	if v.clusterID != "" {
+		info.Identity = &wire.Identity{ClusterID: v.clusterID, NodeID: n.settings.NodeID}
+	}
+	return info
+}
+
 // versions is what the node tells in its answers to ApiVersions. A node that does not know its cluster leaves
 // kraft.version out, so that no leader makes it a voter.
 func (n *node) versions() wire.VersionInfo {
@@ -189,14 +202,14 @@ func (n *node) serve(s *server) func() error {
 		Logger:              n.trafficLog,
 		Versions:            n.versions,
 	}
-	if n.RequestLog != nil {
+	if n.requests != nil {
 		config.Handled = n.requests.write
 	}
 	if s.IsController {
 		config.APIs = controllerAPIs
 		config.Handler = &controllerHandler{quorum: n.quorum, cluster: n.cluster, views: n.views, clock: n.clock}
 	} else {
-		config.APIs = brokerAPIs
+		config.APIs, config.Versions = brokerAPIs, n.brokerVersions
 		config.Handler = &brokerHandler{cluster: n.cluster, views: n.views, channel: n.forwarding, telemetry: n.cluster.telemetry}
 		config.Gone = n.cluster.telemetry.Gone
 	}

@@ -70,19 +70,29 @@ func Run(ctx context.Context, o Options) error {
 	if err == nil {
 		err = n.run(ctx)
 	}
-	return diskError(err)
+	return withFix(err)
 }
 
 func newNode(o Options) *node {
-	n := &node{Options: o, trafficLog: o.Log, clock: clock{start: time.Now(), wall: o.Now}, requests: &requestLog{w: o.RequestLog, log: o.Log}}
+	n := &node{Options: o, trafficLog: o.Log, clock: clock{start: time.Now(), wall: o.Now}}
 	if o.Status != nil {
 		n.display = n.newDisplay()
+	}
+	if o.RequestLog != nil {
+		n.requests = newRequestLog(o.RequestLog, o.Log)
 	}
 	return n
 }
 
-// diskError makes a failure of the disk an *Error.
-func diskError(err error) error {
+// withFix makes a failure of the disk, and what the core ends for, an *Error.
+func withFix(err error) error {
+	if fatal, ok := errors.AsType[*fatalError](err); ok {
+		return &Error{
+			What: fatal.Reason, Err: err,
+			Fix: "look whether this node is in the right cluster, and whether a voter has lost its disk or got the files of another day; " +
+				"what is on this node's disk stays as it is",
+		}
+	}
 	failed, ok := errors.AsType[*fs.PathError](err)
 	if _, told := errors.AsType[*Error](err); !ok || told {
 		return err
@@ -109,7 +119,7 @@ type node struct {
 	broker     *broker // nil without the role
 	register   *controllerRegistration
 	servers    []*server
-	requests   *requestLog
+	requests   *requestLog // nil: there is none
 }
 
 // server is a bound listener.
@@ -201,6 +211,9 @@ func (n *node) close() {
 	}
 	if n.storage != nil {
 		n.storage.Close()
+	}
+	if n.requests != nil {
+		n.requests.close()
 	}
 }
 

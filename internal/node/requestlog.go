@@ -1,10 +1,12 @@
 package node
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -13,13 +15,31 @@ import (
 	"kstorage/internal/wire"
 )
 
-// requestLog writes a line for each request, a JSON document.
-type requestLog struct {
-	w   io.Writer
-	log *slog.Logger
+const (
+	// maxPendingBytes are how many bytes of lines wait for the file.
+	maxPendingBytes = 1 << 20
+	// requestLogGrace is how long the last lines may take at the end.
+	requestLogGrace = time.Second
+)
 
-	mu     sync.Mutex
-	failed bool // the last write
+// requestLog writes a line for each request, a JSON document. A goroutine of its own does that: a node goes on without
+// its log, be it on a full disk or a pipe that nobody reads. Lines that find no place are lost, and that is told.
+type requestLog struct {
+	w    io.Writer
+	log  *slog.Logger
+	more chan struct{} // has a token while lines wait; closed by close
+	done chan struct{} // all is written
+
+	mu      sync.Mutex
+	pending []byte // whole lines
+	lost    int    // lines since the last that was written
+	closed  bool
+}
+
+func newRequestLog(w io.Writer, log *slog.Logger) *requestLog {
+	l := &requestLog{w: w, log: log, more: make(chan struct{}, 1), done: make(chan struct{})}
+	go l.run()
+	return l
 }
 
 // requestLine is such a document. What is not known is null.
@@ -38,7 +58,7 @@ type requestLine struct {
 
 const requestTime = "2006-01-02T15:04:05.000Z07:00"
 
-// write adds the line of a request. A node goes on without its log.
+// write adds the line of a request, without waiting.
 func (l *requestLog) write(h *wire.Handled) {
 	line := requestLine{
 		Time: h.Began.UTC().Format(requestTime), Listener: h.Listener, Remote: h.Remote.String(),
@@ -51,14 +71,70 @@ func (l *requestLog) write(h *wire.Handled) {
 	if h.Error != "" {
 		line.Error = &h.Error
 	}
-	text, err := json.Marshal(line)
+	text, _ := json.Marshal(line) // texts and numbers: it cannot fail
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err == nil {
-		_, err = l.w.Write(append(text, '\n'))
+	switch {
+	case l.closed:
+	case len(l.pending)+len(text) >= maxPendingBytes:
+		l.lose(1, "reason", "it takes less than is written to it")
+	default:
+		l.pending = append(append(l.pending, text...), '\n')
+		select {
+		case l.more <- struct{}{}:
+		default:
+		}
 	}
-	if err != nil && !l.failed {
-		l.log.Warn("A line of the request log is lost", "error", err)
+}
+
+// lose counts lost lines, and tells of the first.
+func (l *requestLog) lose(lines int, why ...any) {
+	if l.lost == 0 {
+		l.log.Warn("Lines of the request log are lost", why...)
 	}
-	l.failed = err != nil
+	l.lost += lines
+}
+
+// run writes what is there.
+func (l *requestLog) run() {
+	defer close(l.done)
+	torn := false // the file ends within a line
+	for range l.more {
+		l.mu.Lock()
+		text := l.pending
+		l.pending = nil
+		l.mu.Unlock()
+		if len(text) == 0 {
+			continue
+		}
+		if torn {
+			text = append([]byte{'\n'}, text...)
+		}
+		n, err := l.w.Write(text)
+		if n > 0 {
+			torn = text[n-1] != '\n'
+		}
+		l.mu.Lock()
+		if err != nil {
+			l.lose(bytes.Count(text[n:], []byte{'\n'}), "error", err)
+		} else if l.lost > 0 {
+			l.log.Warn("The request log goes on", "lost", l.lost)
+			l.lost = 0
+		}
+		l.mu.Unlock()
+	}
+}
+
+// close writes what is left, if the file takes it. Nothing is written any more then.
+func (l *requestLog) close() {
+	l.mu.Lock()
+	if !l.closed {
+		l.closed = true
+		close(l.more)
+	}
+	l.mu.Unlock()
+	select {
+	case <-l.done:
+	case <-time.After(requestLogGrace):
+	}
 }

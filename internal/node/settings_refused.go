@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"kstorage/internal/config"
+	"kstorage/internal/config/javaprops"
 )
 
 // refused are the settings by which somebody wants something protected that this node leaves open. It would
@@ -116,6 +117,9 @@ func (r *settingsReader) warnings() []string {
 	for _, key := range r.Keys() {
 		isRefused := slices.ContainsFunc(refused[:], func(s struct{ key, off, reason string }) bool { return s.key == key })
 		if !isRefused && !slices.Contains(honoured[:], key) && !strings.HasPrefix(key, "config.providers.") {
+			if !javaprops.IsName(key) {
+				key = "what " + r.Source(key) + " begins with"
+			}
 			unused = append(unused, key)
 		}
 	}

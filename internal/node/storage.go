@@ -147,6 +147,9 @@ func (st *storage) fail(d *logDir, op, path string, err error) error {
 	}
 	e := &Error{What: fmt.Sprintf("cannot %s %s: %s", op, path, disk.Reason(err)), Err: err,
 		Fix: "make the directory readable and writable for the user of this node, or name another in " + st.s.File}
+	if value, ok := errors.AsType[*metaprops.ValueError](err); ok {
+		e.Fix = fmt.Sprintf("correct %s in %s; cluster.id is the same on every node, node.id that of the configuration", value.Key, path)
+	}
 	if d.isMetadata {
 		e.What = "the metadata directory cannot be used: " + e.What
 		return e

@@ -172,6 +172,8 @@ func TestStorageIsRefused(t *testing.T) {
 		{"a partition that was to be deleted", brokerOn("/d1"), files{"/d1/meta.properties": formatted, "/d1/t-0.0123456789abcdef0123456789abcdef-delete/": ""}, nil, []string{"-delete", "has no topics"}},
 		{"another folder", brokerOn("/d1"), files{"/d1/meta.properties": formatted, "/d1/.snapshots/": ""}, nil, []string{"/d1/.snapshots", "no partition"}},
 
+		{"a file that has lost a line", controllerOn("/d1"), files{"/d1/meta.properties": "version=1\nnode.id=1\ndirectory.id=" + dirA + "\n"}, nil,
+			[]string{"cannot decode /d1/meta.properties: cluster.id was not found.", "correct cluster.id in /d1/meta.properties"}},
 		{"another node", brokerOn("/d1"), files{"/d1/meta.properties": "version=1\nnode.id=7\ncluster.id=" + clusterA + "\n"}, nil,
 			[]string{"Stored node id 7 doesn't match previous node id 1 in /d1/meta.properties.", "conf/server.properties line 2"}},
 		{"two clusters", brokerOn("/d1", "/d2"), files{"/d1/meta.properties": formatted, "/d2/meta.properties": metaProperties(2, clusterB, dirB)}, nil,

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"strconv"
@@ -59,8 +60,13 @@ func check(data []byte) error {
 	return nil
 }
 
+// maxLabels are how many labels a sample may have, and a client: those of OpenTelemetry by default. An empty one takes two
+// bytes of a message, and sixteen times of that in memory.
+const maxLabels = 128
+
 var (
 	errOTLP   = errors.New("not MetricsData of OTLP")
+	errLabels = fmt.Errorf("more than %d labels", maxLabels)
 	errEnough = errors.New("enough") // the consumer wants no more samples
 )
 
@@ -83,17 +89,15 @@ func attributesOf(resourceMetrics []byte) (labels []Label, err error) {
 
 func samplesOf(metric []byte, resource []Label, yield func(Sample, error) bool) error {
 	s := Sample{Resource: resource}
-	var points [][]byte
 	err := fields(metric, func(f field) (err error) {
 		switch f.number {
 		case 1:
 			s.Name, err = f.text()
 		case 3:
 			s.Unit, err = f.text()
-		case gaugeField, sumField:
-			points = append(points, f.bytes)
+		case sumField:
 			err = fields(f.bytes, func(g field) error {
-				s.Monotonic = s.Monotonic || f.number == sumField && g.number == monotonicField && g.value != 0
+				s.Monotonic = s.Monotonic || g.number == monotonicField && g.value != 0
 				return nil
 			})
 		}
@@ -102,8 +106,11 @@ func samplesOf(metric []byte, resource []Label, yield func(Sample, error) bool) 
 	if err != nil {
 		return err
 	}
-	for _, p := range points {
-		err := each(p, 1, func(point []byte) error {
+	return fields(metric, func(f field) error { // its name may stand behind its points
+		if f.number != gaugeField && f.number != sumField {
+			return nil
+		}
+		return each(f.bytes, 1, func(point []byte) error {
 			s.Labels, s.Value = nil, 0
 			err := fields(point, func(f field) error {
 				switch f.number {
@@ -121,14 +128,13 @@ func samplesOf(metric []byte, resource []Label, yield func(Sample, error) bool) 
 			}
 			return err
 		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 func appendLabel(labels *[]Label, keyValue []byte) error {
+	if len(*labels) == maxLabels {
+		return errLabels
+	}
 	var l Label
 	err := fields(keyValue, func(f field) (err error) {
 		switch f.number {

@@ -86,6 +86,11 @@ type Push struct {
 	Metrics    []byte // MetricsData of OTLP, see Samples; not to be changed
 }
 
+// bytes are what a push costs, apart from what all cost.
+func (p *Push) bytes() int {
+	return len(p.Metrics) + len(p.ClientID) + len(p.Software.Name) + len(p.Software.Version)
+}
+
 // New returns a Telemetry without subscriptions.
 func New(c Config) *Telemetry {
 	return &Telemetry{config: c, instances: map[uuid.UUID]*list.Element{}}
@@ -271,17 +276,17 @@ func (t *Telemetry) forget(now time.Time) {
 
 func (t *Telemetry) drop(e *list.Element) {
 	i := t.recent.Remove(e).(*instance)
-	t.storedBytes -= len(i.pushed.Metrics)
+	t.storedBytes -= i.pushed.bytes()
 	delete(t.instances, i.id)
 }
 
 // store keeps a push. Where all are too many bytes, those of the oldest instances go.
 func (t *Telemetry) store(i *instance, p Push) {
-	t.storedBytes += len(p.Metrics) - len(i.pushed.Metrics)
+	t.storedBytes += p.bytes() - i.pushed.bytes()
 	i.pushed = p
 	for e := t.recent.Back(); t.storedBytes > maxStoredBytes; e = e.Prev() {
 		old := e.Value.(*instance)
-		t.storedBytes -= len(old.pushed.Metrics)
+		t.storedBytes -= old.pushed.bytes()
 		old.pushed = Push{}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -125,10 +126,22 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	total := 0
 	for _, p := range telemetry.Pushed(start) {
-		total += len(p.Metrics)
+		total += len(p.Metrics) + len(p.ClientID)
 	}
-	if total != maxStoredBytes || telemetry.storedBytes != total {
+	if total > maxStoredBytes || total < maxStoredBytes-maxPlainBytes || telemetry.storedBytes != total {
 		t.Errorf("%d bytes kept, %d counted", total, telemetry.storedBytes)
+	}
+	c = connect(1, strings.Repeat("c", 1<<15-1), wire.Software{}) // names count too
+	for i := range 1000 {
+		c.get(telemetry, start, id(i))
+		c.push(telemetry, start, id(i), nil)
+	}
+	total = 0
+	for _, p := range telemetry.Pushed(start) {
+		total += len(p.Metrics) + len(p.ClientID)
+	}
+	if total > maxStoredBytes || telemetry.storedBytes != total {
+		t.Errorf("%d bytes kept with long names, %d counted", total, telemetry.storedBytes)
 	}
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
@@ -141,6 +154,23 @@ func TestMemoryIsBounded(t *testing.T) {
 	telemetry.Pushed(start.Add(time.Hour))
 	if len(telemetry.instances) != 0 || telemetry.storedBytes != 0 {
 		t.Errorf("an hour later: %d instances, %d bytes", len(telemetry.instances), telemetry.storedBytes)
+	}
+}
+
+// TestPushesOfNothingCostLittle has messages of empty parts, which a push of some bytes can be when decompressed.
+func TestPushesOfNothingCostLittle(t *testing.T) {
+	for name, part := range map[string]byte{"labels": pointLabels, "gauges": gaugeField} {
+		data := message(1, message(2, message(2, bytes.Repeat([]byte{part<<3 | 2, 0}, 1<<20))))
+		if part == pointLabels {
+			data = message(1, message(1, bytes.Repeat([]byte{10, 0}, 1<<20)))
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		check(data)
+		runtime.ReadMemStats(&after)
+		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > uint64(len(data)) {
+			t.Errorf("%s: %d bytes for %d", name, allocated, len(data))
+		}
 	}
 }
 
@@ -218,6 +248,7 @@ func TestSamples(t *testing.T) {
 	}
 	for name, broken := range map[string][]byte{
 		"cut off": data[:len(data)-1], "a group": {11}, "field 0": {0, 0}, "a length of 2^63": {10, 255, 255, 255, 255, 255, 255, 255, 255, 127},
+		"too many labels":        message(1, message(1, bytes.Repeat([]byte{10, 0}, maxLabels+1))),
 		"a name that is no text": message(1, message(2, message(2, message(1, []byte{0xff})))),
 	} {
 		if check(broken) == nil {

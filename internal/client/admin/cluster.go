@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -36,6 +37,8 @@ type Options struct {
 // Cluster is a cluster that is asked and changed. It is for one goroutine.
 type Cluster struct {
 	options Options
+
+	mu      sync.Mutex
 	clients map[string]*kgo.Client // by address
 }
 
@@ -147,8 +150,12 @@ func timedOut(doing string, after time.Duration, last error) error {
 func (c *Cluster) find(ctx context.Context, doing string) (node, error) {
 	var errs []error
 	passes := false
-	for _, address := range c.options.Bootstrap {
-		n, err := c.connect(ctx, address)
+	for i, address := range c.options.Bootstrap {
+		// One that hangs leaves time for those behind it.
+		share := time.Until(deadline(ctx)) / time.Duration(len(c.options.Bootstrap)-i)
+		limited, cancel := context.WithTimeout(ctx, share)
+		n, err := c.connect(limited, address)
+		cancel()
 		if err == nil {
 			return n, c.checkKind(n)
 		}
@@ -215,6 +222,8 @@ func (c *Cluster) request(ctx context.Context, address string, q kmsg.Request) (
 }
 
 func (c *Cluster) client(address string) (*kgo.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if k := c.clients[address]; k != nil {
 		return k, nil
 	}

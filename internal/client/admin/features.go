@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -108,6 +109,7 @@ const (
 // decided, or if nothing is known of it.
 func (c *Cluster) Update(ctx context.Context, levels []features.Level, t UpgradeType, validateOnly bool) (refused []error, err error) {
 	const doing = "update the features"
+	sent := false
 	err = c.retry(ctx, doing, func(ctx context.Context) error {
 		n, err := c.responsible(ctx, doing)
 		if err != nil {
@@ -119,18 +121,20 @@ func (c *Cluster) Update(ctx context.Context, levels []features.Level, t Upgrade
 		case newest == 0: // without validateOnly: it would make the change
 			return &client.Error{What: n.address + " takes updates of features in the form of before KRaft only", Fix: "upgrade the cluster to Apache Kafka 3.3 or newer"}
 		}
+		sent = !validateOnly
 		answer, err := c.request(ctx, n.address, updateRequest(levels, t, validateOnly, c.options.Settings.RequestTimeout))
 		if err != nil {
 			failed := unanswered(doing, n.address, err)
-			if !validateOnly {
-				failed.Fix = strings.TrimPrefix(failed.Fix+"\nit may have been done all the same: describe shows the levels", "\n")
-			}
 			failed.Err = err // a node was there
 			return &notReady{err: failed}
 		}
 		refused, err = refusals(levels, answer.(*kmsg.UpdateFeaturesResponse))
 		return err
 	})
+	var undecided *client.Error
+	if sent && errors.As(err, &undecided) {
+		undecided.Fix = strings.TrimPrefix(undecided.Fix+"\nit may have been done all the same: describe shows the levels", "\n")
+	}
 	return refused, err
 }
 
@@ -197,20 +201,21 @@ func (c *Cluster) Wait(ctx context.Context, levels []features.Level) (nodes []No
 			return &notReady{err: fmt.Errorf("%s knows no nodes", n.address)}
 		}
 		nodes = nil
-		var behind []error
-		for _, m := range members {
+		// All at once: one that hangs is not to take the others' time.
+		behind := make([]error, len(members))
+		var asked sync.WaitGroup
+		for i, m := range members {
 			nodes = append(nodes, Node{m.id, m.address})
-			if reported[m.id] {
-				continue
+			if !reported[m.id] {
+				asked.Go(func() { behind[i] = c.reports(ctx, m, levels) })
 			}
-			if err := c.reports(ctx, m, levels); err != nil {
-				behind = append(behind, err)
-				continue
-			}
-			reported[m.id] = true
 		}
-		if len(behind) > 0 {
-			return &notReady{err: errors.Join(behind...)}
+		asked.Wait()
+		for i, m := range members {
+			reported[m.id] = behind[i] == nil
+		}
+		if err := errors.Join(behind...); err != nil {
+			return &notReady{err: err}
 		}
 		return nil
 	})

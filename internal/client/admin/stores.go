@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
@@ -37,8 +38,8 @@ func takeStore(p *client.Properties, prefix, inline string) (*store, error) {
 	s := &store{prefix: prefix}
 	kind, kindWhere, _ := p.Take(prefix + ".type")
 	s.password, _, s.hasPassword = p.TakeSecret(prefix + ".password")
-	location, where, _ := p.Take(prefix + ".location")
-	text, textWhere, _ := p.TakeSecret(inline)
+	location, where, located := p.Take(prefix + ".location")
+	text, textWhere, inlined := p.TakeSecret(inline)
 	switch strings.ToUpper(kind) {
 	case "", "JKS", "PKCS12":
 	case "PEM":
@@ -54,6 +55,8 @@ func takeStore(p *client.Properties, prefix, inline string) (*store, error) {
 	case text != "":
 		s.data, s.where = []byte(text), fmt.Sprintf("%s, %s", inline, textWhere)
 		return s, nil
+	case location == "" && (located || inlined): // perhaps of a variable that is not set: not the same as no store
+		return nil, &client.Error{What: fmt.Sprintf("%s.location or %s is set to nothing", prefix, inline), Where: cmp.Or(where, textWhere), Fix: "name the store, or take the line out"}
 	case location == "":
 		return nil, nil
 	}

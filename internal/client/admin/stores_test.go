@@ -75,6 +75,8 @@ func TestTrustStore(t *testing.T) {
 		"PEM in the property, no type":    {[]string{"ssl.truststore.certificates=" + inline(read(t, "ca.pem"))}, "set ssl.truststore.type=PEM"},
 		"PEM without its type":            {[]string{l + "ca.pem"}, "it is a PEM file: set ssl.truststore.type=PEM"},
 		"PEM without a certificate":       {[]string{l + "make.sh", k + "PEM"}, "there is no certificate in it"},
+		"an empty location":               {[]string{"ssl.truststore.location="}, "ssl.truststore.location or ssl.truststore.certificates is set to nothing"},
+		"empty PEM":                       {[]string{"ssl.truststore.certificates=", k + "PEM"}, "is set to nothing"},
 		"both":                            {[]string{l + "ca.pem", k + "PEM", "ssl.truststore.certificates=x"}, "both set"},
 		"no file":                         {[]string{l + "none"}, "no such file"},
 		"another type":                    {[]string{l + "truststore.jks", k + "BCFKS"}, `ssl.truststore.type is "BCFKS"`},

@@ -56,6 +56,13 @@ func Parse(b []byte) ([]Property, error) { return parse(string(b), true) }
 // ParseText is Parse for UTF-8 text, as Properties.load(Reader) reads it.
 func ParseText(text string) ([]Property, error) { return parse(text, false) }
 
+// IsName reports whether a key can be the name of a setting: nearly all have a dot. Others are better not shown: where a
+// backslash is missing at the end of a line, a password or a private key goes on as the key of the next one.
+func IsName(key string) bool {
+	const characters = "abcdefghijklmnopqrstuvwxyz0123456789.-_"
+	return strings.Contains(key, ".") && strings.Trim(key, characters) == ""
+}
+
 func parse(in string, latin1 bool) ([]Property, error) {
 	r := lineReader{in: in, line: 1}
 	var properties []Property
