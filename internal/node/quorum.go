@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kstorage/internal/raft"
@@ -50,6 +51,8 @@ type quorum struct {
 	timer    *time.Timer
 	alarmAt  raft.Millis // when timer fires; never: it has fired
 	cleanAt  raft.Millis
+
+	heard atomic.Int64 // when the leader answered a Fetch for the last time, in raft.Millis; 0: never
 
 	ended   chan struct{} // closed when the loop is over
 	stopped error         // why calls end then; written before
@@ -210,6 +213,11 @@ func (q *quorum) clean() raft.Input {
 }
 
 func (q *quorum) step(in raft.Input) error {
+	if a, ok := in.(raft.Answered); ok {
+		if r, ok := a.Response.(*raft.FetchResponse); ok && r.Code == raft.NoError && r.Partition == raft.NoError {
+			q.heard.Store(int64(q.clock.now()))
+		}
+	}
 	effects := q.core.Step(q.clock.now(), in)
 	if q.meter != nil {
 		q.measure(effects)
