@@ -21,11 +21,12 @@ run: build ## Format a standalone node under ./data, without a cluster id, and s
 	@echo "Look at it from another terminal:"
 	@echo "  bin/kstorage quorum --bootstrap-controller localhost:9093 describe --status"
 	@echo "  bin/kfeatures --bootstrap-server localhost:9092 describe"
+	@echo "  a browser at http://localhost:9404/"
 	@echo "  bin/kstorage info --config examples/standalone.properties"
 	@echo "  bin/kstorage dump data/__cluster_metadata-0/*.log"
 	@echo "Stop it with Ctrl-C. Begin anew with rm -r data"
 	@echo
-	@exec bin/kstorage start --config examples/standalone.properties
+	@exec bin/kstorage start --config examples/standalone.properties --metrics-listen localhost:9404
 
 test: ## Run all tests that need only Go; RACE=1 with the race detector (needs a C compiler).
 	$(GO) test $(if $(RACE),-race) -tags $(TAGS) $(PKG)

@@ -16,7 +16,7 @@ var layers = [][]string{
 	{"internal/sim", "internal/nodetest"},
 	{"cmd/kstorage", "cmd/kfeatures", "internal/cli"},
 	{"internal/node", "internal/client", "internal/client/admin", "internal/dump"},
-	{"internal/controller", "internal/telemetry"},
+	{"internal/controller", "internal/telemetry", "internal/status"},
 	{"internal/wire"},
 	{"internal/metadata", "format"},
 	{"internal/raftlog"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -22,11 +23,12 @@ func (s *session) startCommand() *urfave.Command {
 		Name:      "start",
 		Category:  own,
 		Usage:     "Run a node of a KRaft quorum.",
-		UsageText: "kstorage start --config FILE [--override KEY=VALUE]... [--request-log FILE]",
+		UsageText: "kstorage start --config FILE [--override KEY=VALUE]... [--request-log FILE] [--metrics-listen ADDR]",
 		Flags: []urfave.Flag{
 			configFlag(),
 			&urfave.StringSliceFlag{Name: "override", Usage: "A setting `KEY=VALUE` in place of the file's."},
 			&urfave.StringFlag{Name: "request-log", Usage: "Append a JSON document a line to this `FILE` for each request that the node answers or refuses."},
+			&urfave.StringFlag{Name: "metrics-listen", Usage: "Show the node over HTTP at this `ADDR`, host:port: /metrics for Prometheus, /healthz, /readyz, and a status page at /."},
 		},
 		Description: `The node runs in the foreground, logs to stderr, and ends on SIGTERM or SIGINT: a broker asks for leave, a leader
 hands over. It speaks Kafka's own protocol, so it forms a quorum with nodes of its kind or of Apache Kafka.
@@ -54,6 +56,13 @@ func (s *session) start(ctx *urfave.Context) error {
 		defer f.Close()
 		requestLog = f
 	}
+	var status net.Listener
+	if address := ctx.String("metrics-listen"); address != "" {
+		if status, err = net.Listen("tcp", address); err != nil {
+			return &cli.Problem{What: "cannot show the node", Where: s.from("metrics-listen") + " " + address + ": " + listenReason(err), Fix: "pass a free address of this host, such as localhost:9404"}
+		}
+		defer status.Close()
+	}
 	stopped, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	context.AfterFunc(stopped, stop) // a second signal ends the process at once
@@ -70,8 +79,18 @@ func (s *session) start(ctx *urfave.Context) error {
 		Log:           s.logger(),
 		Notify:        node.Notify,
 		RequestLog:    requestLog,
+		Status:        status,
+		Version:       version,
 	})
 	return s.explainStart(err)
+}
+
+// listenReason is what is wrong with an address.
+func listenReason(err error) string {
+	if failed, ok := errors.AsType[*net.OpError](err); ok {
+		err = failed.Err
+	}
+	return disk.Reason(err)
 }
 
 // appendTo opens a file for writing at its end, and makes it if there is none. To open a pipe that nobody reads fails; else

@@ -219,6 +219,14 @@ func (i *Image) TopicName(id uuid.UUID) string {
 // Replicas returns how many partitions have a replica on a broker.
 func (i *Image) Replicas(broker int32) int { return i.topics.brokerReplicas[broker] }
 
+// Topics returns how many topics the cluster has, and how many partitions they have together.
+func (i *Image) Topics() (topics, partitions int) {
+	for _, t := range i.topics.byID.rows {
+		partitions += len(t.partitions)
+	}
+	return len(i.topics.byID.rows), partitions
+}
+
 // Partitions returns the partitions that have a replica on a broker, each as a PartitionRecord of the newest version
 // that is valid until the next one. It reads all partitions through, unless Replicas is 0.
 func (i *Image) Partitions(broker int32) iter.Seq[record.Record] {

@@ -85,7 +85,7 @@ func batchesOf(t *testing.T, folder string) (list []string) {
 func TestNodeUpdatesFeatures(t *testing.T) {
 	dir := t.TempDir()
 	options := aloneIn(t, dir)
-	n := &node{Options: options, clock: clock{start: time.Now(), wall: options.Now}}
+	n := newNode(options)
 	defer n.close()
 	if err := n.open(); err != nil {
 		t.Fatal(err)

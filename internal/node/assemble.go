@@ -176,7 +176,7 @@ func (n *node) newCluster(cfg raft.Config, self wire.Self, isVoter bool, bootstr
 		strangers:     newStrangers(cfg),
 	}
 	if s.IsBroker {
-		c.telemetry = telemetry.New(telemetry.Config{MaxBytes: s.MaxTelemetryBytes, Random: n.Random, Log: n.Log})
+		c.telemetry = telemetry.New(telemetry.Config{MaxBytes: s.MaxTelemetryBytes, Random: n.Random, Log: n.trafficLog})
 	}
 	c.publisher = metadata.NewClusterIDPublisher(cfg.ClusterID, func(id string) error {
 		if err := n.storage.PersistClusterID(id); err != nil {
@@ -199,7 +199,7 @@ func (n *node) serve(s *server) func() error {
 		MaxConnectionsPerIP: n.settings.MaxConnectionsPerIP,
 		MaxFrameBytes:       min(n.settings.MaxRequestBytes, maxRequestBytes),
 		IdleTimeout:         n.settings.MaxIdle,
-		Logger:              n.Log,
+		Logger:              n.trafficLog,
 		Versions:            n.versions,
 	}
 	if n.requests != nil {

@@ -35,6 +35,9 @@ func (s brokerState) String() string {
 	return [...]string{"STARTING", "RECOVERY", "RUNNING", "PENDING_CONTROLLED_SHUTDOWN"}[s]
 }
 
+// code is Kafka's number of the state.
+func (s brokerState) code() int { return [...]int{1, 2, 3, 6}[s] }
+
 // broker is the life of a broker as the active controller sees it (KIP-631): registration, then heartbeats, first
 // fenced until it has caught up, then unfenced; at the end it asks for leave.
 //

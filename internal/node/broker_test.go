@@ -153,7 +153,7 @@ func TestWaitNamesRefusal(t *testing.T) {
 	b, endWork, done := startBroker(t, v)
 	soon(t, refused, "the registration")
 	soon(t, refused, "another one")
-	if why := (&node{broker: b}).waitsFor(&v); !strings.Contains(why, "DUPLICATE_BROKER_REGISTRATION") {
+	if why := (&node{broker: b, quorum: &quorum{}, settings: settings{Raft: raft.DefaultConfig()}, clock: clock{start: time.Now()}}).waitsFor(&v); !strings.Contains(why, "DUPLICATE_BROKER_REGISTRATION") {
 		t.Error(why)
 	}
 	endWork()

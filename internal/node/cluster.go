@@ -16,6 +16,7 @@ import (
 	"kstorage/internal/metadata"
 	"kstorage/internal/raft"
 	"kstorage/internal/raftlog"
+	"kstorage/internal/status"
 	"kstorage/internal/telemetry"
 	"kstorage/internal/wire"
 )
@@ -60,7 +61,11 @@ type cluster struct {
 	next          raft.Offset      // of what is to be loaded
 	highWatermark raft.Offset
 	snapshotting  bool
-	writers       sync.WaitGroup // of snapshots
+	writers       sync.WaitGroup  // of snapshots
+	written       status.Snapshot // the last one
+	loads         int             // of snapshots
+	elected       int             // leaders that this node has heard of
+	learnedFrom   string          // the cluster id; "": it was known at the start
 	active        *active
 	waiting       []waiter       // ascending by their ends
 	held          []func() error // requests, for the linger time
@@ -168,6 +173,7 @@ func (c *cluster) leaderChanged(e raft.LeaderChanged) error {
 		}
 	case e.LeaderID != known.LeaderID || e.Epoch != known.Epoch:
 		c.strangers.reset()
+		c.elected++
 		c.log.Info("Leader", "node", e.LeaderID, "epoch", e.Epoch, "address", addressOf(e.Endpoint), "self", e.LeaderID == c.nodeID)
 	}
 	c.show()
@@ -215,6 +221,9 @@ func (c *cluster) loadSnapshot(id raft.SnapshotID) error {
 		return err
 	}
 	c.next = id.EndOffset
+	if id != (raft.SnapshotID{}) {
+		c.loads++
+	}
 	if err := c.publish(); err != nil {
 		return err
 	}
@@ -267,7 +276,8 @@ func (c *cluster) learn(image *metadata.Image) error {
 	if err != nil || c.clusterID == before {
 		return err
 	}
-	c.log.Info("Cluster id learned", "clusterId", c.clusterID, "from", c.source())
+	c.learnedFrom = c.source()
+	c.log.Info("Cluster id learned", "clusterId", c.clusterID, "from", c.learnedFrom)
 	c.quorum.input(raft.ClusterIDLearned{ClusterID: c.clusterID})
 	return nil
 }
@@ -343,6 +353,7 @@ func (c *cluster) maybeSnapshot() error {
 				return err
 			}
 			c.snapshotting = false
+			c.written = status.Snapshot{SizeBytes: s.SizeBytes, Written: c.clock.wall()}
 			c.log.Info("Snapshot written", "file", c.raftLog.SnapshotPath(id), "bytes", s.SizeBytes)
 			c.quorum.input(raft.SnapshotCreated{Snapshot: s})
 			return nil

@@ -39,6 +39,7 @@ import (
 	"kstorage/internal/kafkaid"
 	"kstorage/internal/raft"
 	"kstorage/internal/raftlog"
+	"kstorage/internal/status"
 	"kstorage/internal/wire"
 )
 
@@ -52,6 +53,10 @@ type Options struct {
 	Log           *slog.Logger
 	// RequestLog gets a JSON line for each request that a listener answers or refuses; nil: there is no such log.
 	RequestLog io.Writer
+	// Status is where the node shows itself over HTTP; nil: nowhere. The node closes it.
+	Status net.Listener
+	// Version is that of the program, for those who look.
+	Version string
 	// Notify tells a service manager of the node's state; see the function Notify.
 	Notify func(state string)
 }
@@ -69,7 +74,10 @@ func Run(ctx context.Context, o Options) error {
 }
 
 func newNode(o Options) *node {
-	n := &node{Options: o, clock: clock{start: time.Now(), wall: o.Now}}
+	n := &node{Options: o, trafficLog: o.Log, clock: clock{start: time.Now(), wall: o.Now}}
+	if o.Status != nil {
+		n.display = n.newDisplay()
+	}
 	if o.RequestLog != nil {
 		n.requests = newRequestLog(o.RequestLog, o.Log)
 	}
@@ -99,6 +107,8 @@ func withFix(err error) error {
 type node struct {
 	Options
 	settings   settings
+	trafficLog *slog.Logger // of what clients do
+	display    *display     // nil: there is none
 	clock      clock
 	storage    *storage
 	raftLog    *raftlog.Log
@@ -134,6 +144,9 @@ func (n *node) open() (err error) {
 	}
 	if err := n.bind(); err != nil {
 		return err
+	}
+	if n.display != nil {
+		n.display.serve(n)
 	}
 	bootstrap, err := n.readBootstrap()
 	if err != nil {
@@ -178,11 +191,18 @@ func (n *node) open() (err error) {
 			running: make(chan struct{}),
 		}
 	}
+	if n.display != nil {
+		n.quorum.meter = &status.Meter{}
+		n.display.opened.Store(true)
+	}
 	return nil
 }
 
 // close lets go of what open has taken.
 func (n *node) close() {
+	if n.display != nil {
+		n.display.close()
+	}
 	for _, s := range n.servers {
 		s.listener.Close()
 	}
@@ -363,6 +383,9 @@ func (n *node) run(ctx context.Context) error {
 // handOver ends the node's part in its cluster: a broker asks for leave, then a leader resigns.
 func (n *node) handOver(brokerDone, raftDone <-chan struct{}, failed <-chan error) error {
 	n.Log.Info("Shutting down")
+	if n.display != nil {
+		n.display.stopping.Store(true)
+	}
 	n.Notify("STOPPING=1")
 	ends := func(part <-chan struct{}) error {
 		select {

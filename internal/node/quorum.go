@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kstorage/internal/raft"
 	"kstorage/internal/raftlog"
+	"kstorage/internal/status"
 )
 
 // quorum is the raft loop: it runs the consensus core, which says what to do, and does it.
@@ -37,6 +39,7 @@ type quorum struct {
 	above  func(raft.Effect)
 	clock  clock
 	logger *slog.Logger
+	meter  *status.Meter // nil: nobody looks
 
 	box     *mailbox[event]
 	syncs   chan struct{}  // starts a Sync
@@ -48,6 +51,8 @@ type quorum struct {
 	timer    *time.Timer
 	alarmAt  raft.Millis // when timer fires; never: it has fired
 	cleanAt  raft.Millis
+
+	heard atomic.Int64 // when the leader answered a Fetch for the last time, in raft.Millis; 0: never
 
 	ended   chan struct{} // closed when the loop is over
 	stopped error         // why calls end then; written before
@@ -208,12 +213,35 @@ func (q *quorum) clean() raft.Input {
 }
 
 func (q *quorum) step(in raft.Input) error {
-	for _, e := range q.core.Step(q.clock.now(), in) {
+	if a, ok := in.(raft.Answered); ok {
+		if r, ok := a.Response.(*raft.FetchResponse); ok && r.Code == raft.NoError && r.Partition == raft.NoError {
+			q.heard.Store(int64(q.clock.now()))
+		}
+	}
+	effects := q.core.Step(q.clock.now(), in)
+	if q.meter != nil {
+		q.measure(effects)
+	}
+	for _, e := range effects {
 		if err := q.carryOut(e); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// measure tells the meter what a step brings.
+func (q *quorum) measure(effects []raft.Effect) {
+	now := time.Since(q.clock.start)
+	q.meter.Role(now, q.core.Role())
+	for _, e := range effects {
+		switch e := e.(type) {
+		case raft.AppendLog:
+			q.meter.Appended(now, int64(e.EndOffset-e.Batches[0].BaseOffset), e.EndOffset)
+		case raft.Committed:
+			q.meter.Committed(now, e.HighWatermark)
+		}
+	}
 }
 
 func (q *quorum) carryOut(e raft.Effect) error {

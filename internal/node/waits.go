@@ -22,6 +22,8 @@ func (n *node) waitsFor(v *view) string {
 	case v.leader.LeaderID == raft.None:
 		return fmt.Sprintf("a leader of the quorum: none is known to %s. If this is a new cluster, its first controllers are to be formatted with kstorage format, "+
 			"all with the same --cluster-id or all without, and to be started", n.bootstrapServers())
+	case n.silent(v) > 0:
+		return fmt.Sprintf("an answer of the leader %d at %s, which has not answered for %v", v.leader.LeaderID, addressOf(v.leader.Endpoint), n.silent(v))
 	case !v.caughtUp:
 		return fmt.Sprintf("the metadata of the cluster, from the leader %d at %s", v.leader.LeaderID, addressOf(v.leader.Endpoint))
 	case v.clusterID == "" && v.version != 0 && !v.version.SupportsClusterID():
@@ -38,6 +40,19 @@ func (n *node) waitsFor(v *view) string {
 		why += fmt.Sprintf("; the last attempt ended with: %v", *refusal)
 	}
 	return why
+}
+
+// silent is for how long the leader has not answered this node, 0 if that is not worth a word. A follower keeps its leader, as
+// Kafka's does, until it finds another one.
+func (n *node) silent(v *view) time.Duration {
+	if v.leader.LeaderID == n.settings.Raft.NodeID {
+		return 0
+	}
+	silence := n.clock.now() - raft.Millis(n.quorum.heard.Load())
+	if silence <= 2*n.settings.Raft.FetchTimeoutMillis {
+		return 0
+	}
+	return (time.Duration(silence) * time.Millisecond).Round(time.Second)
 }
 
 func (n *node) bootstrapServers() string {

@@ -31,6 +31,7 @@ import (
 //	registered ID...                    wait until these controllers are registered
 //	register ID FEATURE MIN MAX         register a controller that supports this only, in the name of one that does not run
 //	upgrade FEATURE LEVEL               the active controller must do that
+//	get URL CODE REGEXP...              wait until an HTTP GET is answered like that
 //	property VAR KEY FILE...            VAR becomes the value that KEY has in each of the properties FILEs
 //
 // What still runs at the end of a script is killed.
@@ -45,6 +46,7 @@ var Commands = map[string]func(*testscript.TestScript, bool, []string){
 	"dies":     dies,
 	"declines": declines,
 	"property": property,
+	"get":      get,
 	"voters":   awaitVoters,
 	"upgrade":  upgrade,
 
@@ -290,6 +292,19 @@ func property(ts *testscript.TestScript, neg bool, args []string) {
 		value = found
 	}
 	ts.Setenv(args[0], value)
+}
+
+func get(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: get URL CODE REGEXP...")
+	}
+	var patterns []*regexp.Regexp
+	for _, p := range args[2:] {
+		patterns = append(patterns, compile(ts, p))
+	}
+	check(ts, Get(args[0], func(code int, body []byte) bool {
+		return strconv.Itoa(code) == args[1] && !slices.ContainsFunc(patterns, func(re *regexp.Regexp) bool { return !re.Match(body) })
+	}))
 }
 
 // controllers are the addresses at which the controllers of a script may be.

@@ -387,6 +387,9 @@ func (c *Core) broken(format string, args ...any) {
 		c.cfg.NodeID, c.state.epoch, c.log.start, c.log.end, c.log.synced, c.hw, fmt.Sprintf(format, args...)))
 }
 
+// Role returns what the node is in the quorum.
+func (c *Core) Role() Role { return c.role.kind() }
+
 // Status returns a view of the node.
 func (c *Core) Status() Status {
 	voters, offset := c.history.latest()

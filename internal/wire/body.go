@@ -17,6 +17,10 @@ func DecodeRequest(payload []byte) (h RequestHeader, q kmsg.Request, err error) 
 	return h, q, err
 }
 
+// maxBodyBytes is more than a request needs that is served, PushTelemetry aside, whose metrics are one field. It is not for
+// the network's sake, but since a body may cost 150 times its bytes when it is decoded.
+const maxBodyBytes = 256 << 10
+
 // decodeBody reads the body of a request of a known API. What it allocates is bounded by the length of body: an
 // array is believed only as far as its elements, at their smallest, fit into what is left. The worst, structs that each
 // have a tagged field that nobody knows, cost 150 times their bytes. Byte fields of the request stand in body.

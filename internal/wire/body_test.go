@@ -2,7 +2,9 @@ package wire
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"net"
 	"runtime"
 	"strings"
 	"testing"
@@ -120,5 +122,31 @@ func TestDecodeBodyIsBoundedByTheFrame(t *testing.T) {
 	t.Logf("worst: %.0f bytes for one of %s", worst, which)
 	if worst > maxGrowth {
 		t.Errorf("%.0f bytes for one of %s, want at most %d", worst, which, maxGrowth)
+	}
+}
+
+// A body that could cost 150 times its bytes is short; the metrics that clients push are one field of it, and may be long.
+func TestLongBodies(t *testing.T) {
+	for _, tt := range []struct {
+		reason string
+		q      kmsg.Request
+		closed bool
+	}{
+		{"a long request", &kmsg.FetchRequest{Version: 18, Rack: strings.Repeat("x", maxBodyBytes)}, true},
+		{"one that is not", &kmsg.FetchRequest{Version: 18, Rack: strings.Repeat("x", maxBodyBytes/2)}, false},
+		{"long metrics", &kmsg.PushTelemetryRequest{Metrics: make([]byte, maxBodyBytes)}, false},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			c := &connection{server: &Server{config: ServerConfig{Handler: handlerFunc(func(context.Context, *Request) kmsg.Response { return kmsg.NewPtrFetchResponse() })}}}
+			c.server.served[tt.q.Key()] = API{Key: tt.q.Key(), Max: tt.q.MaxVersion()}
+			c.server.ctx = t.Context()
+			client, end := net.Pipe()
+			defer client.Close()
+			c.net = end
+			r, err := c.dispatch(RequestHeader{Key: tt.q.Key(), Version: tt.q.GetVersion()}, tt.q.AppendTo(nil), true)
+			if (err == errBodyTooLong) != tt.closed || (r == nil) != tt.closed {
+				t.Errorf("%v, %v", r, err)
+			}
+		})
 	}
 }

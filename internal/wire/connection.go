@@ -2,11 +2,13 @@ package wire
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -27,6 +29,7 @@ type connection struct {
 	server   *Server
 	net      net.Conn
 	client   clientInstance
+	refused  bool // a request for its client instance id
 	software Software
 	request  []byte // buffer of the last request
 	answer   []byte // buffer of the last answer
@@ -113,12 +116,20 @@ func (c *connection) dispatch(h RequestHeader, body []byte, admitted bool) (kmsg
 		}
 		return nil, errVersionNotServed
 	}
+	if len(body) > maxBodyBytes && h.Key != int16(kmsg.PushTelemetry) {
+		return nil, errBodyTooLong
+	}
 	request, err := decodeBody(h.Key, h.Version, body)
 	if err != nil {
 		return nil, err
 	}
 	if !admitted {
-		s.log.Warn("request refused", c.about(h, anotherInstance)...)
+		level := slog.LevelWarn
+		if c.refused { // once is enough: a client may send thousands a second
+			level = slog.LevelDebug
+		}
+		c.refused = true
+		s.log.Log(context.Background(), level, "request refused", c.about(h, anotherInstance)...)
 		return ErrorResponse(request, int16(raft.InvalidRequest), anotherInstance), nil
 	}
 	if q, ok := request.(*kmsg.ApiVersionsRequest); ok {
@@ -136,6 +147,7 @@ func (c *connection) dispatch(h RequestHeader, body []byte, admitted bool) (kmsg
 var (
 	errAPINotServed     = errors.New("API not served on this listener")
 	errVersionNotServed = errors.New("version not served on this listener")
+	errBodyTooLong      = errors.New("longer than any request of this API here")
 )
 
 // deadlineReader reads from a connection and gives up after the idle timeout.
@@ -174,10 +186,19 @@ func (c *connection) hurry() {
 // about returns the attributes of a log line about a request.
 func (c *connection) about(h RequestHeader, reason string) []any {
 	return []any{
-		slog.Any("remote", c.net.RemoteAddr()), slog.String("client", h.client()), slog.String("instance", h.instance()),
+		slog.Any("remote", c.net.RemoteAddr()), slog.String("client", cut(h.client())), slog.String("instance", h.instance()),
 		slog.String("api", kmsg.NameForKey(h.Key)), slog.Int("key", int(h.Key)), slog.Int("version", int(h.Version)),
 		slog.String("reason", reason),
 	}
+}
+
+// cut shortens what a client says of itself, for a log.
+func cut(text string) string {
+	const enough = 256
+	if len(text) <= enough {
+		return text
+	}
+	return strings.ToValidUTF8(text[:enough], "") + "..."
 }
 
 // logReadError tells why no further request could be read. A client that goes is no news.
