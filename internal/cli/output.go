@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -29,6 +30,7 @@ type Output struct {
 	JSON    bool
 
 	stdout, stderr io.Writer
+	noting         sync.Mutex // notes come from several goroutines
 	warnings       []string
 }
 
@@ -53,6 +55,8 @@ func (o *Output) Note(text string) {
 }
 
 func (o *Output) note(text string) {
+	o.noting.Lock()
+	defer o.noting.Unlock()
 	fmt.Fprintln(o.stderr, text)
 }
 

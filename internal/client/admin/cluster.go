@@ -31,7 +31,7 @@ type Options struct {
 	Settings    Settings
 	InstanceID  uuid.UUID         // of this process, in the header of its requests (KIP-1313)
 	Software    string            // the version of the program, as brokers show it
-	Tell        func(text string) // is told what is waited for; nil: nobody is
+	Tell        func(text string) // is told what is waited for, by several goroutines; nil: nobody is
 }
 
 // Cluster is a cluster that is asked and changed. It is for one goroutine.
@@ -214,11 +214,25 @@ func (c *Cluster) request(ctx context.Context, address string, q kmsg.Request) (
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.options.Settings.RequestTimeout)
 	defer cancel()
-	slow := time.AfterFunc(tellAfter, func() {
-		c.options.Tell(fmt.Sprintf("waiting for %s to answer, up to %v more", address, time.Until(deadline(ctx)).Round(time.Second)))
-	})
-	defer slow.Stop()
+	defer c.tellIfSlow(ctx, address)()
 	return k.SeedBrokers()[0].Request(ctx, q)
+}
+
+// tellIfSlow tells of a request that takes long. Nothing is told any more when the function that it returns has returned.
+func (c *Cluster) tellIfSlow(ctx context.Context, address string) (end func()) {
+	answered := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-answered:
+		case <-time.After(tellAfter):
+			c.options.Tell(fmt.Sprintf("waiting for %s to answer, up to %v more", address, time.Until(deadline(ctx)).Round(time.Second)))
+		}
+	})
+	return func() {
+		close(answered)
+		watch.Wait()
+	}
 }
 
 func (c *Cluster) client(address string) (*kgo.Client, error) {
