@@ -1,0 +1,205 @@
+// Package docs tests the pages of this folder: what they say to type is typed, and what they say is printed is printed.
+//
+// A fenced block of a page is what its first word says:
+//
+//	sh          commands, run by bash in the order of the page. exit=1 behind it: the last command has to fail.
+//	            on=kafka1,kafka2 behind it: the machines on which they are run, one after the other
+//	text        what the sh block in front of it prints, on both streams. A line ... stands for any lines. Times, offsets
+//	            and which voter leads may differ, ids if they differ everywhere in the same way
+//	any other   an extract from a file of examples/
+//
+// A page with "<!-- continues PAGE -->" goes on where that page ends.
+//
+//	go test ./docs -update    writes what is printed into the pages
+package docs
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"kstorage/internal/nodetest"
+)
+
+var update = flag.Bool("update", false, "write what is printed into the pages")
+
+func TestMain(m *testing.M) {
+	switch filepath.Base(os.Args[0]) {
+	case "systemctl":
+		os.Exit(systemctl(os.Args[1:]))
+	case "journalctl":
+		os.Exit(journalctl(os.Args[1:]))
+	}
+	flag.Parse()
+	os.Exit(m.Run())
+}
+
+// block is a fenced block of a page.
+type block struct {
+	line  int // of its first line in the page, from 1
+	info  []string
+	text  string
+	start int // where text begins in the page
+}
+
+// attribute is VALUE of the word KEY=VALUE behind the language.
+func (b *block) attribute(key string) string {
+	for _, word := range b.info[1:] {
+		if value, ok := strings.CutPrefix(word, key+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+var fence = regexp.MustCompile("(?m)^```(\\w[^\n]*)\n((?s).*?)^```$")
+
+func blocks(page string) []block {
+	var out []block
+	for _, m := range fence.FindAllStringSubmatchIndex(page, -1) {
+		out = append(out, block{
+			line: strings.Count(page[:m[4]], "\n") + 1, info: strings.Fields(page[m[2]:m[3]]), text: page[m[4]:m[5]], start: m[4],
+		})
+	}
+	return out
+}
+
+var continues = regexp.MustCompile(`(?m)^<!-- continues (\S+) -->$`)
+
+// story is what a page says to type, behind what the pages that it continues say.
+func story(t *testing.T, name string) (before, own []block) {
+	page := read(t, name)
+	if m := continues.FindStringSubmatch(page); m != nil {
+		first, second := story(t, m[1])
+		before = append(first, second...)
+	}
+	return before, blocks(page)
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestPages(t *testing.T) {
+	for _, program := range []string{"bash", "curl"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Fatalf("the pages need %s: %v", program, err)
+		}
+	}
+	programs := t.TempDir()
+	if out, err := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", programs+"/", "../cmd/...").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"systemctl", "journalctl"} {
+		check(t, os.Symlink(self, filepath.Join(programs, name)))
+	}
+	pages, err := filepath.Glob("*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal("no pages", err)
+	}
+	for _, name := range pages {
+		before, own := story(t, name)
+		if !slices.ContainsFunc(own, func(b block) bool { return b.info[0] == "sh" }) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkPage(t, programs, name, before, own)
+		})
+	}
+}
+
+// Extracts of files are in the files.
+func TestExtracts(t *testing.T) {
+	var examples []string
+	err := filepath.WalkDir("../examples", func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			examples = append(examples, read(t, path))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, _ := filepath.Glob("*.md")
+	for _, name := range pages {
+		for _, b := range blocks(read(t, name)) {
+			if b.info[0] == "sh" || b.info[0] == "text" {
+				continue
+			}
+			found := false
+			for _, e := range examples {
+				found = found || strings.Contains(e, b.text)
+			}
+			if !found {
+				t.Errorf("%s:%d is in no file of examples/", name, b.line)
+			}
+		}
+	}
+}
+
+// checkPage types what the page says, and compares.
+func checkPage(t *testing.T, programs, name string, before, own []block) {
+	r := &runner{programs: programs, dir: nodetest.Scratch(t), outputs: t.TempDir()}
+	var commands []block
+	for _, b := range append(before, own...) {
+		if b.info[0] == "sh" {
+			commands = append(commands, b)
+		}
+	}
+	first := len(commands)
+	for _, b := range own {
+		if b.info[0] == "sh" {
+			first--
+		}
+	}
+	ended := r.run(t, commands)
+	page := read(t, name)
+	said, printed := ids{}, ids{}
+	i, shift, rewritten := first-1, 0, page
+	for j, b := range own {
+		switch {
+		case b.info[0] == "sh":
+			i++
+		case b.info[0] == "text" && j > 0 && own[j-1].info[0] == "sh" && i < ended:
+			output := r.output(i)
+			if why := differs(canonical(b.text, said), canonical(output, printed)); why != "" {
+				if *update && !strings.Contains(b.text, "\n...\n") && !strings.HasPrefix(b.text, "...\n") {
+					at := b.start + shift
+					rewritten = rewritten[:at] + output + rewritten[at+len(b.text):]
+					shift += len(output) - len(b.text)
+					continue
+				}
+				t.Errorf("%s:%d: %s. Printed is:\n%s", name, b.line, why, output)
+			}
+		}
+	}
+	if ended < len(commands) {
+		where := fmt.Sprintf("%s:%d", name, commands[ended].line)
+		if ended < first {
+			where = "a page before " + name
+		}
+		t.Errorf("%s: a command has failed, or one that should has not:\n%s\nPrinted is:\n%s", where, commands[ended].text, r.output(ended))
+		r.showLogs(t)
+	}
+	if *update && rewritten != page {
+		if err := os.WriteFile(name, []byte(rewritten), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
