@@ -25,6 +25,7 @@ var chance = []struct {
 	{regexp.MustCompile(`^#\w{3} \w{3} \d\d [\d:]+ .*`), "#TIME"},
 	{regexp.MustCompile(`\bafter=\S+`), "after=TIME"},
 	{regexp.MustCompile(`^(LeaderId|LeaderEpoch|HighWatermark|MaxFollowerLag|MaxFollowerLagTimeMs): .*`), "$1: N"},
+	{regexp.MustCompile(`\bfrom=\S+`), "from=LEADER"},
 	{regexp.MustCompile(`\bEpoch: \d+`), "Epoch: N"},
 	{regexp.MustCompile(`^(\d+) (ID\d+) -?\d+ \d+ -?\d+ -?\d+ (\w+)`), "$1 $2 N N N N $3"},
 	{regexp.MustCompile(`\b(Leader|Follower) *$`), "Voter"},
@@ -39,15 +40,21 @@ var (
 // order brings nodes, which come in the order in which they joined and the leader first, into that of their ids.
 func order(text string) string {
 	text = table.ReplaceAllStringFunc(text, func(rows string) string {
-		lines := strings.SplitAfter(rows, "\n")
-		slices.Sort(lines)
-		return strings.Join(lines, "")
+		lines := strings.Split(strings.TrimSuffix(rows, "\n"), "\n")
+		slices.SortStableFunc(lines, func(a, b string) int { return strings.Compare(idAndStatus(a), idAndStatus(b)) })
+		return strings.Join(lines, "\n") + "\n"
 	})
 	return voters.ReplaceAllStringFunc(text, func(list string) string {
 		members := member.FindAllString(strings.Trim(list, "[]"), -1)
 		slices.Sort(members)
 		return "[" + strings.Join(members, ", ") + "]"
 	})
+}
+
+// idAndStatus is what is no chance in a row of the table; a leader is a voter as a follower is one.
+func idAndStatus(row string) string {
+	fields := strings.Fields(row)
+	return fields[0] + " " + strings.Replace(fields[len(fields)-1], "Leader", "Follower", 1)
 }
 
 // canonical is text without what may differ, a line each.

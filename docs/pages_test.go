@@ -20,6 +20,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -97,14 +98,9 @@ func TestPages(t *testing.T) {
 			t.Fatalf("the pages need %s: %v", program, err)
 		}
 	}
-	programs := t.TempDir()
-	if out, err := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", programs+"/", "../cmd/...").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	programs := build(t)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, name := range []string{"systemctl", "journalctl"} {
 		check(t, os.Symlink(self, filepath.Join(programs, name)))
 	}
@@ -122,6 +118,23 @@ func TestPages(t *testing.T) {
 			checkPage(t, programs, name, before, own)
 		})
 	}
+}
+
+// build makes the programs as this one was made, so that most of the work is done already.
+func build(t *testing.T) string {
+	dir := t.TempDir()
+	args := []string{"build", "-o", dir + "/"}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "-tags" || s.Key == "-race" {
+				args = append(args, s.Key+"="+s.Value)
+			}
+		}
+	}
+	if out, err := exec.Command("go", append(args, "kstorage/cmd/...")...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir
 }
 
 // Extracts of files are in the files.
@@ -155,7 +168,9 @@ func TestExtracts(t *testing.T) {
 
 // checkPage types what the page says, and compares.
 func checkPage(t *testing.T, programs, name string, before, own []block) {
-	r := &runner{programs: programs, dir: nodetest.Scratch(t), outputs: t.TempDir()}
+	examples, err := filepath.Abs("../examples")
+	check(t, err)
+	r := &runner{programs: programs, examples: examples, dir: nodetest.Scratch(t), outputs: t.TempDir()}
 	var commands []block
 	for _, b := range append(before, own...) {
 		if b.info[0] == "sh" {

@@ -23,6 +23,7 @@ type runner struct {
 	programs string
 	dir      string // where the commands run; a machine has the folder of its name below it
 	outputs  string
+	examples string
 	address  string
 }
 
@@ -33,7 +34,7 @@ func (r *runner) run(t *testing.T, commands []block) int {
 	alive, end, err := os.Pipe()
 	check(t, err)
 	defer end.Close()
-	trouble, err := os.Create(filepath.Join(r.outputs, "trouble"))
+	trouble, err := os.OpenFile(r.trouble(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	check(t, err)
 	defer trouble.Close()
 	cmd.Dir, cmd.Stderr, cmd.ExtraFiles = r.dir, trouble, []*os.File{alive}
@@ -52,54 +53,60 @@ func (r *runner) run(t *testing.T, commands []block) int {
 	_, err = stdin.Write([]byte(r.script(commands)))
 	check(t, err)
 	check(t, stdin.Close())
-	start := time.Now()
-	defer func() {
-		for i, c := range commands {
-			if f, err := os.Stat(r.file(i) + ".done"); err == nil {
-				t.Logf("%v line %d", f.ModTime().Sub(start), c.line)
-			}
-		}
-		t.Log(time.Since(start))
-	}()
 	cmd.Wait() //nolint:errcheck // the blocks tell
 	for i := range commands {
 		if _, err := os.Stat(r.file(i) + ".done"); err != nil {
 			return i
 		}
 	}
-	if text := read(t, trouble.Name()); text != "" {
-		t.Errorf("bash says:\n%s", text)
+	if text := read(t, r.trouble()); text != "" {
+		t.Errorf("behind the page: %s", text)
 	}
 	return len(commands)
 }
 
 func (r *runner) file(i int) string { return filepath.Join(r.outputs, strconv.Itoa(i)) }
 
+// trouble is the file for what is wrong with the page as a whole.
+func (r *runner) trouble() string { return filepath.Join(r.outputs, "trouble") }
+
 // script has the blocks one behind the other, each with its output in a file.
 func (r *runner) script(commands []block) string {
 	var b strings.Builder
-	b.WriteString("set -e\nexport PAGE_ADDRESS=" + r.address + "\n")
+	fmt.Fprintf(&b, "set -e\nexport PAGE_ADDRESS=%s\n%s\n", r.address, sudo)
 	for i, c := range commands {
 		fmt.Fprintf(&b, "exec >%s 2>&1\n", r.file(i))
 		for _, name := range strings.Split(c.attribute("on"), ",") {
-			text := c.text
+			m := machine{name: name, address: r.address}
 			if name != "" {
-				m := machine{name, filepath.Join(r.dir, name), r.address}
-				fmt.Fprintf(&b, "mkdir -p %[1]s/etc/systemd/system %[1]s/var/lib %[1]s/usr/local/bin\ncd %[1]s\nexport HOSTNAME=%[2]s\n", m.root, name)
-				text = m.here(text)
-			} else {
-				text = machine{address: r.address}.here(text)
+				m.root = filepath.Join(r.dir, name)
+				fmt.Fprintf(&b, newMachine, m.root, name, r.programs, r.examples)
 			}
+			text := m.here(c.text)
 			if exit := c.attribute("exit"); exit != "" {
-				fmt.Fprintf(&b, "set +e\n%s\n[ $? = %s ] || exit 1\nset -e\n", text, exit)
-			} else {
-				b.WriteString(text)
+				text = fmt.Sprintf("set +e\n%s\n[ $? = %s ] || exit 1\nset -e\n", text, exit)
 			}
+			b.WriteString(text)
 		}
-		fmt.Fprintf(&b, ": >%s.done\n", r.file(i))
+		fmt.Fprintf(&b, "\n: >%s.done\n", r.file(i))
 	}
+	fmt.Fprintf(&b, "[ -z \"$(jobs -rp)\" ] || echo the page leaves processes running >>%s\n", r.trouble())
 	return b.String()
 }
+
+const (
+	// sudo -u USER COMMAND... as the user that we are, and without a change of owners
+	sudo = `sudo() {
+		[ "$1" = -u ] && shift 2
+		[ "$1" = install ] && { mkdir -p "${!#}"; return; }
+		"$@"
+	}`
+
+	// newMachine has the folder, the name, the folder of the programs and that of the examples.
+	newMachine = `mkdir -p %[1]s/etc/systemd/system %[1]s/var/lib %[1]s/usr/local/bin; cd %[1]s; export HOSTNAME=%[2]s
+ln -sf %[3]s/kstorage %[3]s/kfeatures usr/local/bin/; ln -sfn %[4]s examples
+`
+)
 
 // output is what the block printed, in the words of the page.
 func (r *runner) output(i int) string {

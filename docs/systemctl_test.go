@@ -88,12 +88,14 @@ func (s *service) start() error {
 		return err
 	}
 	defer log.Close()
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(s.root, s.name+".notify"), Net: "unixgram"})
+	notify := filepath.Join(s.root, s.name+".notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notify, Net: "unixgram"})
 	if err != nil {
 		return err
 	}
+	defer os.Remove(notify)
 	defer socket.Close()
-	env := append(os.Environ(), "NOTIFY_SOCKET="+socket.LocalAddr().String())
+	env := append(os.Environ(), "NOTIFY_SOCKET="+notify)
 	for _, m := range unitLine.FindAllStringSubmatch(strings.ReplaceAll(string(unit), "\\\n", ""), -1) {
 		value := s.here(strings.ReplaceAll(m[2], "%H", "$HOSTNAME"))
 		command := exec.Command("bash", "-c", "exec "+value)
