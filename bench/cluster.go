@@ -43,7 +43,7 @@ type node struct {
 }
 
 // newCluster formats count controllers, which are the voters, in a new folder.
-func (l *lab) newCluster(program, count int) ([]*node, error) {
+func (l *lab) newCluster(s system, count int) ([]*node, error) {
 	l.clusters++
 	var nodes []*node
 	var servers, voters []string
@@ -54,7 +54,7 @@ func (l *lab) newCluster(program, count int) ([]*node, error) {
 			return nil, err
 		}
 		defer listener.Close()
-		n := &node{id: int32(i + 1), address: listener.Addr().String(), command: l.commands[program]}
+		n := &node{id: int32(i + 1), address: listener.Addr().String(), command: l.commands[s]}
 		n.folder = filepath.Join(l.scratch, fmt.Sprint(l.clusters), fmt.Sprint(n.id))
 		n.client = wire.NewClient(n.address, wire.Self{ClientID: "bench"}, nil)
 		nodes = append(nodes, n)

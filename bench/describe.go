@@ -12,11 +12,11 @@ import (
 	"kstorage/features"
 )
 
-var describeRounds = [2]int{ours: 49, theirs: 7} // they take turns
+var describeRounds = []rounds{{ours, 49}, {kafka, 7}} // they take turns
 
 func measureDescribe(l *lab) ([]*figure, error) {
-	f := &figure{name: "description of the features", unit: "ms", target: 100}
-	nodes, err := l.newCluster(theirs, 1)
+	f := &figure{name: "description of the features", unit: "ms", rivals: []rival{{kafka, 100}}}
+	nodes, err := l.newCluster(kafka, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -27,8 +27,8 @@ func measureDescribe(l *lab) ([]*figure, error) {
 	if err := nodes[0].untilActive(); err != nil {
 		return nil, err
 	}
-	once := func(program int) (time.Duration, error) {
-		command := l.features[program]("--bootstrap-controller", nodes[0].address, "describe")
+	once := func(s system) (time.Duration, error) {
+		command := l.features[s]("--bootstrap-controller", nodes[0].address, "describe")
 		var complaint bytes.Buffer
 		command.Stderr = &complaint
 		began := time.Now()
@@ -42,19 +42,5 @@ func measureDescribe(l *lab) ([]*figure, error) {
 		}
 		return took, nil
 	}
-	for i := range describeRounds[ours] + 1 {
-		for program, rounds := range describeRounds {
-			if i > 0 && (i-1)%(describeRounds[ours]/rounds) != 0 {
-				continue
-			}
-			took, err := once(program)
-			if err != nil {
-				return nil, err
-			}
-			if i > 0 { // the first time the files are read from the disk, and the server has not answered any
-				f.add(program, milliseconds(took))
-			}
-		}
-	}
-	return []*figure{f}, nil
+	return []*figure{f}, f.inTurn(describeRounds, once)
 }

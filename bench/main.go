@@ -18,18 +18,19 @@
 // collector's log, and without the scripts. Starts of the two take turns, so that a busy machine is busy for both, and so do
 // descriptions; what is idle is so at the same time; failovers come one after the other. All takes six minutes on two cores.
 //
-// The table has medians, with the quartiles behind them, and how many times Kafka's median is ours. The exit code is 1 if
-// one of these ratios is below its target. It needs a JDK and, until Kafka's jars are fetched, Maven: see the package
+// The table has medians, with the quartiles behind them, and how many times the other's median is ours. The exit code is 1
+// if one of these ratios is below its target. It needs a JDK and, until Kafka's jars are fetched, Maven: see the package
 // kafkajars for what the environment can choose.
 package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
-	"text/tabwriter"
 
 	"kstorage/interop/kafkajars"
 )
@@ -44,31 +45,66 @@ func main() {
 	}
 }
 
-// figure is a line of the table: what was measured of each of the two programs. Less is better.
-type figure struct {
-	name, unit string
-	target     float64 // the least ratio; 0: none
-	samples    [2][]float64
-}
+// system is what can be measured.
+type system string
 
-// The indexes of the programs, and of the samples of a figure.
 const (
-	ours = iota
-	theirs
+	ours  system = "kstorage"
+	kafka system = "Apache Kafka"
 )
 
-func (f *figure) add(program int, sample float64) {
-	f.samples[program] = append(f.samples[program], sample)
+// figure is what was measured of kstorage and of others that do the same. Less is better, unless it is a rate.
+type figure struct {
+	name, unit string
+	rate       bool
+	rivals     []rival
+	samples    map[system][]float64
 }
 
-func (f *figure) ratio() float64 {
-	return quantile(f.samples[theirs], 0.5) / quantile(f.samples[ours], 0.5)
+// rival is what kstorage is compared with: by at least target times it should be better. 0: there is no target.
+type rival struct {
+	system system
+	target float64
 }
 
-// show writes the samples of a program for people.
-func (f *figure) show(program int) string {
-	s := f.samples[program]
-	return fmt.Sprintf("%.4g %s (%.4g-%.4g, n=%d)", quantile(s, 0.5), f.unit, quantile(s, 0.25), quantile(s, 0.75), len(s))
+func (f *figure) add(s system, sample float64) {
+	if f.samples == nil {
+		f.samples = make(map[system][]float64)
+	}
+	f.samples[s] = append(f.samples[s], sample)
+}
+
+// ratio returns how many times better kstorage is.
+func (f *figure) ratio(r rival) float64 {
+	ratio := quantile(f.samples[r.system], 0.5) / quantile(f.samples[ours], 0.5)
+	if f.rate {
+		return 1 / ratio
+	}
+	return ratio
+}
+
+// show writes the samples of a system for people.
+func (f *figure) show(s system) string {
+	all := f.samples[s]
+	return fmt.Sprintf("%.4g %s (%.4g-%.4g, n=%d)", quantile(all, 0.5), f.unit, quantile(all, 0.25), quantile(all, 0.75), len(all))
+}
+
+// markdown writes the figures as a table with a line for each rival. It reports whether one misses its target.
+func markdown(w io.Writer, figures []*figure) (missed bool, err error) {
+	fmt.Fprint(w, "| | kstorage | beside | | times better | target |\n| --- | --- | --- | --- | --- | --- |\n")
+	for _, f := range figures {
+		for _, r := range f.rivals {
+			target := ""
+			if r.target > 0 {
+				target = fmt.Sprintf("%.3g", r.target)
+			}
+			if f.ratio(r) < r.target {
+				missed, target = true, target+" MISSED"
+			}
+			_, err = fmt.Fprintf(w, "| %s | %s | %s | %s | %.3g | %s |\n", f.name, f.show(ours), r.system, f.show(r.system), f.ratio(r), target)
+		}
+	}
+	return missed, err
 }
 
 // quantile returns the q-quantile of samples, between two of them in proportion.
@@ -107,26 +143,15 @@ func run(names []string) (missed bool, err error) {
 		}
 		figures = append(figures, f...)
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "\tkstorage, kfeatures\tApache Kafka %s\tratio\ttarget\t\n", version)
-	for _, f := range figures {
-		target := ""
-		if f.target > 0 {
-			target = fmt.Sprintf("%.0f", f.target)
-		}
-		if f.ratio() < f.target {
-			missed, target = true, target+" MISSED"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%.1f\t%s\t\n", f.name, f.show(ours), f.show(theirs), f.ratio(), target)
-	}
-	return missed, w.Flush()
+	fmt.Printf("Apache Kafka %s, %s, %d CPUs\n\n", version, runtime.Version(), runtime.NumCPU())
+	return markdown(os.Stdout, figures)
 }
 
-// lab has the two programs, and where their nodes live.
+// lab has the programs, and where their nodes live.
 type lab struct {
 	scratch, kstorage string
-	commands          [2]func(config string) *exec.Cmd       // that run a node
-	features          [2]func(arguments ...string) *exec.Cmd // kfeatures and kafka-features
+	commands          map[system]func(config string) *exec.Cmd       // that run a node
+	features          map[system]func(arguments ...string) *exec.Cmd // kfeatures and kafka-features
 	clusters          int
 }
 
@@ -150,17 +175,17 @@ func newLab(scratch string) (l *lab, version string, err error) {
 			"-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true", "-Dinterop.log.level=" + logLevel, "-Dlog4j2.configurationFile=" + logging,
 			"-cp", filepath.Join(jars, "*")}, command)...)
 	}
-	l.commands = [2]func(string) *exec.Cmd{
+	l.commands = map[system]func(string) *exec.Cmd{
 		ours: func(config string) *exec.Cmd { return exec.Command(l.kstorage, "start", "--config", config) },
-		theirs: func(config string) *exec.Cmd {
+		kafka: func(config string) *exec.Cmd {
 			return java([]string{"-Xmx1G", "-Xms1G"}, "info", "kafka.Kafka", config)
 		},
 	}
-	l.features = [2]func(...string) *exec.Cmd{
+	l.features = map[system]func(...string) *exec.Cmd{
 		ours: func(arguments ...string) *exec.Cmd {
 			return exec.Command(filepath.Join(scratch, "kfeatures"), arguments...)
 		},
-		theirs: func(arguments ...string) *exec.Cmd {
+		kafka: func(arguments ...string) *exec.Cmd {
 			return java([]string{"-Xmx256M"}, "warn", append([]string{"org.apache.kafka.tools.FeatureCommand"}, arguments...)...)
 		},
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,9 +17,14 @@ import (
 
 // How often each is measured. What takes milliseconds is measured more often than what takes seconds.
 var (
-	startRounds    = [2]int{ours: 30, theirs: 6} // they take turns
-	failoverRounds = [2]int{ours: 20, theirs: 7}
+	startRounds    = []rounds{{ours, 30}, {kafka, 6}} // they take turns
+	failoverRounds = []rounds{{ours, 20}, {kafka, 7}}
 )
+
+type rounds struct {
+	system system
+	count  int
+}
 
 const (
 	idleRounds = 3
@@ -28,9 +34,9 @@ const (
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func measureStart(l *lab) ([]*figure, error) {
-	f := &figure{name: "start of a standalone controller", unit: "ms", target: 50}
-	once := func(program int) (time.Duration, error) {
-		nodes, err := l.newCluster(program, 1)
+	f := &figure{name: "start of a standalone controller", unit: "ms", rivals: []rival{{kafka, 50}}}
+	once := func(s system) (time.Duration, error) {
+		nodes, err := l.newCluster(s, 1)
 		if err != nil {
 			return 0, err
 		}
@@ -42,39 +48,46 @@ func measureStart(l *lab) ([]*figure, error) {
 		err = nodes[0].untilActive()
 		return time.Since(began), err
 	}
-	for program := range f.samples { // the first time the files are read from the disk
-		if _, err := once(program); err != nil {
-			return nil, err
+	return []*figure{f}, f.inTurn(startRounds, once)
+}
+
+// inTurn measures each system its number of times, spread over all rounds, so that a busy machine is busy for all. The first
+// time, when the files are read from the disk, doesn't count.
+func (f *figure) inTurn(all []rounds, once func(system) (time.Duration, error)) error {
+	for _, r := range all {
+		if _, err := once(r.system); err != nil {
+			return err
 		}
 	}
-	for i := range startRounds[ours] {
-		for program, rounds := range startRounds {
-			if i%(startRounds[ours]/rounds) != 0 {
+	most := slices.MaxFunc(all, func(a, b rounds) int { return a.count - b.count }).count
+	for i := range most {
+		for _, r := range all {
+			if i%(most/r.count) != 0 {
 				continue
 			}
-			took, err := once(program)
+			took, err := once(r.system)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			f.add(program, milliseconds(took))
+			f.add(r.system, milliseconds(took))
 		}
 	}
-	return []*figure{f}, nil
+	return nil
 }
 
 func measureIdle(l *lab) ([]*figure, error) {
-	rss := &figure{name: "memory when idle, RSS", unit: "MiB", target: 12}
-	pss := &figure{name: "memory when idle, PSS", unit: "MiB", target: 12}
-	cpu := &figure{name: "CPU time when idle, a second", unit: "ms"}
+	rss := &figure{name: "memory when idle, RSS", unit: "MiB", rivals: []rival{{kafka, 12}}}
+	pss := &figure{name: "memory when idle, PSS", unit: "MiB", rivals: []rival{{kafka, 12}}}
+	cpu := &figure{name: "CPU time when idle, a second", unit: "ms", rivals: []rival{{kafka, 0}}}
 	once := func() error {
-		var all [2]*node
-		for program := range all { // both at once: neither minds that the other is there
-			nodes, err := l.newCluster(program, 1)
+		all := make(map[system]*node)
+		for _, s := range []system{ours, kafka} { // both at once: neither minds that the other is there
+			nodes, err := l.newCluster(s, 1)
 			if err != nil {
 				return err
 			}
 			defer removeAll(nodes)
-			all[program] = nodes[0]
+			all[s] = nodes[0]
 			if err := nodes[0].start(); err != nil {
 				return err
 			}
@@ -85,25 +98,25 @@ func measureIdle(l *lab) ([]*figure, error) {
 			}
 		}
 		time.Sleep(idleTime)
-		var before [2]time.Duration
-		for program, n := range all {
+		before := make(map[system]time.Duration)
+		for s, n := range all {
 			r, p, err := n.memory()
 			if err != nil {
 				return err
 			}
-			rss.add(program, r)
-			pss.add(program, p)
-			if before[program], err = n.cpuTime(); err != nil {
+			rss.add(s, r)
+			pss.add(s, p)
+			if before[s], err = n.cpuTime(); err != nil {
 				return err
 			}
 		}
 		time.Sleep(idleTime)
-		for program, n := range all {
+		for s, n := range all {
 			after, err := n.cpuTime()
 			if err != nil {
 				return err
 			}
-			cpu.add(program, milliseconds(after-before[program])/idleTime.Seconds())
+			cpu.add(s, milliseconds(after-before[s])/idleTime.Seconds())
 		}
 		return nil
 	}
@@ -163,17 +176,17 @@ func (n *node) cpuTime() (sum time.Duration, err error) {
 }
 
 func measureFailover(l *lab) ([]*figure, error) {
-	f := &figure{name: "failover of three controllers", unit: "ms", target: 10}
-	for program, rounds := range failoverRounds {
-		if err := failovers(l, program, func(took time.Duration) { f.add(program, milliseconds(took)) }, rounds); err != nil {
+	f := &figure{name: "failover of three controllers", unit: "ms", rivals: []rival{{kafka, 10}}}
+	for _, r := range failoverRounds {
+		if err := failovers(l, r.system, func(took time.Duration) { f.add(r.system, milliseconds(took)) }, r.count); err != nil {
 			return nil, err
 		}
 	}
 	return []*figure{f}, nil
 }
 
-func failovers(l *lab, program int, add func(time.Duration), rounds int) error {
-	nodes, err := l.newCluster(program, 3)
+func failovers(l *lab, s system, add func(time.Duration), rounds int) error {
+	nodes, err := l.newCluster(s, 3)
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,7 @@ func TestFeaturesOfKstorage(t *testing.T) {
 		step{envelope, "upgrade --feature kraft.version=1", 0, "kraft.version was upgraded to 1.", "kraft.version=1"},
 		step{direct, "downgrade --feature kraft.version=0 --unsafe", 1, "Can't downgrade the version of this feature.", "kraft.version=1"},
 		step{envelope, "upgrade --feature metadata.version=35", 1, "Broker 4 only supports versions 7-33", ""},
+		step{direct, "upgrade --feature metadata.version=34", 1, "only supports version 34 with unstable.feature.versions.enable=true", ""},
 		step{envelope, "downgrade --release-version 4.0 --unsafe", 1, "Unsafe metadata downgrade is not supported", ""},
 	)
 	stopInOrder(t, 10*time.Second, b)

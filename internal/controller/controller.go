@@ -21,6 +21,7 @@ type Config struct {
 	MinInSyncReplicas     string      // min.insync.replicas of server.properties, "1" if it isn't there
 
 	Supported    []metadata.FeatureRange // what this node supports
+	Unstable     bool                    // unstable.feature.versions.enable
 	StaticVoters []int32                 // controller.quorum.voters
 
 	Random io.Reader // of a cluster id that is drawn

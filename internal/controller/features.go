@@ -212,6 +212,10 @@ func (c *Controller) unsupported(name string, level int16) string {
 	if why := reason("Local controller", c.cfg.NodeID, c.cfg.Supported); why != "" {
 		return why
 	}
+	// Unlike Kafka, where the levels that are not in production end the range, a range here has them in its middle.
+	if v := features.MetadataVersion(level); name == features.MetadataVersionName && !v.Production() && !c.cfg.Unstable {
+		return fmt.Sprintf("Local controller %d only supports version %d with unstable.feature.versions.enable=true", c.cfg.NodeID, level)
+	}
 	for _, b := range c.image.Brokers() {
 		if why := reason("Broker", b.ID, b.Features); why != "" {
 			return why

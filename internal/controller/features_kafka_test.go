@@ -82,6 +82,8 @@ func TestFeaturesOfKafka(t *testing.T) {
 				c.cfg.StaticVoters = nil
 			case "static":
 				c.cfg.MinInSyncReplicas = "2"
+			case "unstable":
+				c.cfg.Unstable = true
 			}
 			c.cfg.Supported = kafkaSupports(t, list[0])
 			for _, e := range list {

@@ -38,6 +38,32 @@ func updates(list ...kmsg.UpdateFeaturesRequestFeatureUpdate) *kmsg.UpdateFeatur
 	return q
 }
 
+// TestUpdateToUnstable asks for each level, with and without unstable.feature.versions.enable: by it alone one that is not
+// in production is a level to go to. Kafka 4.4.0 refuses it with the same code (testdata/features/4.4.jsonl) and takes it
+// with the setting (unstable-4.4.jsonl).
+func TestUpdateToUnstable(t *testing.T) {
+	newest := int16(features.LatestProduction)
+	for _, v := range features.Versions() {
+		for _, unstable := range []bool{false, true} {
+			for _, validate := range []bool{false, true} {
+				for kind := upgrade; kind <= unsafeDowngrade; kind++ {
+					w := newWorld(t, feature(features.MetadataVersionName, int64(v))) // the step itself is no hindrance
+					w.c.cfg.Supported, w.c.cfg.Unstable = ourRange(7, newest), unstable
+					q := updates(update(int16(v), kind, features.MetadataVersionName))
+					q.ValidateOnly = validate
+					u := w.c.UpdateFeatures(q)
+					if good := v.Production() || unstable; u.Failed() == good {
+						t.Errorf("%v, unstable %v, validate %v, type %d: %s", v, unstable, validate, kind, *u.Response.ErrorMessage)
+					} else if !good && (u.Response.ErrorCode != invalidUpdateVersion || len(u.Records) > 0 || !strings.HasSuffix(*u.Response.ErrorMessage,
+						"Invalid update version 34 for feature metadata.version. Local controller 100 only supports version 34 with unstable.feature.versions.enable=true")) {
+						t.Errorf("%v: %d %s, records %v", v, u.Response.ErrorCode, *u.Response.ErrorMessage, u.Records)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestUpdateToClusterID is the step to the level that commits the cluster's id (KIP-1262), which Kafka doesn't have.
 func TestUpdateToClusterID(t *testing.T) {
 	const (
@@ -107,7 +133,7 @@ func TestUpdateToClusterID(t *testing.T) {
 	} {
 		t.Run(test.reason, func(t *testing.T) {
 			w := newWorld(t, test.log...)
-			w.c.cfg.Supported, w.c.cfg.StaticVoters = all, test.static
+			w.c.cfg.Supported, w.c.cfg.StaticVoters, w.c.cfg.Unstable = all, test.static, true
 			w.c.SetQuorum(1, test.voters)
 			if test.noID {
 				w.c.cfg.ClusterID = ""

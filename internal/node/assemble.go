@@ -153,6 +153,7 @@ func (n *node) newCluster(cfg raft.Config, self wire.Self, isVoter bool, bootstr
 			MaxIdleIntervalMillis: raft.Millis(s.NoOpInterval.Milliseconds()),
 			MinInSyncReplicas:     s.MinInSyncReplicas,
 			Supported:             ranges(s.UnstableFeatures),
+			Unstable:              s.UnstableFeatures,
 			StaticVoters:          staticVoters(cfg),
 			Random:                n.Random,
 		},
