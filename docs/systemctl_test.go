@@ -22,9 +22,11 @@ type service struct {
 // systemctl does what systemctl does with a unit of Type=notify, and journalctl: so what a unit runs is run as it is written.
 // It knows the lines ExecStartPre, ExecStart, Environment and StateDirectory.
 func systemctl(args []string) int {
-	verb, unit := "", ""
+	verb, unit, block := "", "", true
 	for _, arg := range args {
 		switch {
+		case arg == "--no-block":
+			block = false
 		case strings.HasPrefix(arg, "-"):
 		case verb == "":
 			verb = arg
@@ -40,12 +42,12 @@ func systemctl(args []string) int {
 	switch verb {
 	case "daemon-reload":
 	case "enable", "start":
-		err = s.start()
+		err = s.start(block)
 	case "stop":
 		err = s.stop()
 	case "restart":
 		if err = s.stop(); err == nil {
-			err = s.start()
+			err = s.start(block)
 		}
 	default:
 		err = fmt.Errorf("%s is not known here", verb)
@@ -78,7 +80,8 @@ func fault(err error) int {
 
 var unitLine = regexp.MustCompile(`(?m)^(ExecStartPre|ExecStart|Environment|StateDirectory)=(.*)$`)
 
-func (s *service) start() error {
+// start returns when the service is ready, or, if it shall not block, when its process is there.
+func (s *service) start(block bool) error {
 	unit, err := os.ReadFile(filepath.Join(s.root, "etc/systemd/system", s.name+".service"))
 	if err != nil {
 		return err
@@ -117,6 +120,9 @@ func (s *service) start() error {
 			}
 			if err := os.WriteFile(s.pid, []byte(strconv.Itoa(command.Process.Pid)), 0o644); err != nil {
 				return err
+			}
+			if !block {
+				return nil
 			}
 			ended := make(chan error, 1)
 			go func() {
