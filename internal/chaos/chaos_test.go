@@ -66,6 +66,9 @@ func run(t *testing.T, controllers int) {
 	began := time.Now()
 	t.Logf("replay: go test ./internal/chaos -run 'TestChaos/%d$' -rounds=%d -seed=%d", controllers, *rounds, *seed)
 	c := newCluster(t, controllers)
+	if !c.nodes[0].disk.owned {
+		t.Log("no disk gets full: this user may not make a namespace in which it can mount file systems (sysctl user.max_user_namespaces)")
+	}
 	ledger := newLedger()
 	load := newLoad(c)
 	load.start(*seed)

@@ -25,33 +25,39 @@ type faults struct {
 
 // fault begins one at a node and returns what ends it.
 type fault struct {
-	name   string
-	begin  func(f *faults, n *node) (mend func())
-	served bool // it is for those that others connect to, controllers
+	name  string
+	begin func(f *faults, n *node) (mend func())
+	may   func(n *node) bool // whether a node may have it; nil: it may
 }
 
 // kinds are the faults that a node may have.
 var kinds = []fault{
-	{"kill", (*faults).kill, false},
-	{"stop", (*faults).stop, false},
-	{"cut", links(cut, to, from), false},
-	{"black hole", links(hole, to, from), false},
-	{"one way in", links(hole, to), true},
-	{"one way out", links(hole, from), false},
-	{"requests lost", links(unsent, to, from), false},
-	{"answers lost", links(mute, to, from), false},
-	{"slow", links(slow, to, from), false},
-	{"refuse", (*faults).refuse, true},
-	{"full disk", (*faults).fullDisk, false},
-	{"torn write", (*faults).tornWrite, false},
-	{"not a voter", (*faults).remove, true},
+	{"kill", (*faults).kill, nil},
+	{"stop", (*faults).stop, nil},
+	{"cut", links(cut, to, from), nil},
+	{"black hole", links(hole, to, from), nil},
+	{"one way in", links(hole, to), served},
+	{"one way out", links(hole, from), nil},
+	{"requests lost", links(unsent, to, from), nil},
+	{"answers lost", links(mute, to, from), nil},
+	{"slow", links(slow, to, from), nil},
+	{"refuse", (*faults).refuse, served},
+	{"full disk", (*faults).fullDisk, ownsDisk},
+	{"torn write", (*faults).tornWrite, nil},
+	{"not a voter", (*faults).remove, served},
 }
+
+// served is a node to which others connect.
+func served(n *node) bool { return n.controller }
+
+// ownsDisk is a node whose folder is a file system of its own.
+func ownsDisk(n *node) bool { return n.disk.owned }
 
 // blows hit all nodes at once, and are over at once.
 var blows = []fault{
-	{"kill all", (*faults).killAll, false},
-	{"reset all", (*faults).resetAll, false},
-	{"reset the leader", (*faults).resetLeader, false},
+	{"kill all", (*faults).killAll, nil},
+	{"reset all", (*faults).resetAll, nil},
+	{"reset the leader", (*faults).resetLeader, nil},
 }
 
 const (
@@ -154,7 +160,7 @@ func (f *faults) victims() []*node {
 // kind is a fault for a node.
 func (f *faults) kind(n *node) fault {
 	for {
-		if k := kinds[f.random.IntN(len(kinds))]; n.controller || !k.served {
+		if k := kinds[f.random.IntN(len(kinds))]; k.may == nil || k.may(n) {
 			return k
 		}
 	}
@@ -284,9 +290,6 @@ var stopped = regexp.MustCompile(`cannot write \S+: (no space left on device|fil
 
 // fullDisk waits for the end of a node on a full disk: it must be for that reason, and for the first write that fails.
 func (f *faults) fullDisk(n *node) func() {
-	if !n.disk.owned {
-		return f.tornWrite(n)
-	}
 	must(f.cluster.t, n.disk.fill())
 	f.ends(n)
 	return func() {
