@@ -105,3 +105,21 @@ func differs(page, printed []string) string {
 	}
 	return ""
 }
+
+// renew is what is printed, in the place of text; what ... stands for stays out.
+func renew(text, output string) string {
+	lines := strings.SplitAfter(text, "\n")
+	if !slices.Contains(lines, "...\n") {
+		return output
+	}
+	printed := strings.SplitAfter(output, "\n")
+	for i, line := range lines {
+		for _, p := range printed {
+			if line != "...\n" && differs(canonical(line, ids{}), canonical(p, ids{})) == "" {
+				lines[i] = p
+				break
+			}
+		}
+	}
+	return strings.Join(lines, "")
+}
