@@ -67,14 +67,14 @@ func (i *Image) appendCluster(p *portions, v features.MetadataVersion) {
 func (i *Image) appendTopics(p *portions, v features.MetadataVersion) {
 	version := partitionVersion(v)
 	elr := i.levels[eligibleReplicasFeature] > 0
-	var d record.Decoder
+	var d partitionDecoder
 	for _, t := range i.sortedTopics() {
 		r := record.New(record.Topic, 0)
 		r.SetText("Name", t.name)
 		r.SetUUID("TopicId", t.id)
 		p.record(r)
 		for _, part := range t.partitions {
-			r := mustDecode(&d, part.value)
+			r := d.decode(t.id, part)
 			r.Version = version
 			if !elr {
 				for _, field := range elrFields {
