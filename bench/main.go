@@ -132,7 +132,8 @@ func run(names []string) (missed bool, err error) {
 	for _, m := range []struct {
 		name    string
 		measure func(*lab) ([]*figure, error)
-	}{{"start", measureStart}, {"idle", measureIdle}, {"failover", measureFailover}, {"describe", measureDescribe}} {
+	}{{"start", measureStart}, {"idle", measureIdle}, {"failover", measureFailover}, {"describe", measureDescribe},
+		{"tools", measureTools}, {"dump", measureDump}, {"million", measureMillion}} {
 		if len(names) > 0 && !slices.Contains(names, m.name) {
 			continue
 		}
@@ -150,8 +151,9 @@ func run(names []string) (missed bool, err error) {
 // lab has the programs, and where their nodes live.
 type lab struct {
 	scratch, kstorage string
-	commands          map[system]func(config string) *exec.Cmd       // that run a node
-	features          map[system]func(arguments ...string) *exec.Cmd // kfeatures and kafka-features
+	commands          map[system]func(config string) *exec.Cmd                            // that run a node
+	features          map[system]func(arguments ...string) *exec.Cmd                      // kfeatures and kafka-features
+	java              func(memory []string, logLevel string, command ...string) *exec.Cmd // a class of Kafka's
 	clusters          int
 }
 
@@ -170,7 +172,7 @@ func newLab(scratch string) (l *lab, version string, err error) {
 		return nil, "", fmt.Errorf("build kstorage and kfeatures: %w\n%s", err, out)
 	}
 	l = &lab{scratch: scratch, kstorage: filepath.Join(scratch, "kstorage")}
-	java := func(memory []string, logLevel string, command ...string) *exec.Cmd {
+	l.java = func(memory []string, logLevel string, command ...string) *exec.Cmd {
 		return exec.Command("java", slices.Concat(memory, []string{"-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
 			"-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true", "-Dinterop.log.level=" + logLevel, "-Dlog4j2.configurationFile=" + logging,
 			"-cp", filepath.Join(jars, "*")}, command)...)
@@ -178,7 +180,7 @@ func newLab(scratch string) (l *lab, version string, err error) {
 	l.commands = map[system]func(string) *exec.Cmd{
 		ours: func(config string) *exec.Cmd { return exec.Command(l.kstorage, "start", "--config", config) },
 		kafka: func(config string) *exec.Cmd {
-			return java([]string{"-Xmx1G", "-Xms1G"}, "info", "kafka.Kafka", config)
+			return l.java([]string{"-Xmx1G", "-Xms1G"}, "info", "kafka.Kafka", config)
 		},
 	}
 	l.features = map[system]func(...string) *exec.Cmd{
@@ -186,7 +188,7 @@ func newLab(scratch string) (l *lab, version string, err error) {
 			return exec.Command(filepath.Join(scratch, "kfeatures"), arguments...)
 		},
 		kafka: func(arguments ...string) *exec.Cmd {
-			return java([]string{"-Xmx256M"}, "warn", append([]string{"org.apache.kafka.tools.FeatureCommand"}, arguments...)...)
+			return l.java([]string{"-Xmx256M"}, "warn", append([]string{"org.apache.kafka.tools.FeatureCommand"}, arguments...)...)
 		},
 	}
 	return l, version, nil
