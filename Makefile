@@ -4,10 +4,11 @@ TAGS    := urfave_cli_no_docs
 PKG     ?= ./...
 FUZZTIME ?= 10s
 SEEDS   ?= 500
+ROUNDS  ?= 200
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test sim lint fuzz cover bench interop docs clean
+.PHONY: help build run test sim chaos lint fuzz cover bench interop docs clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +35,9 @@ test: ## Run all tests that need only Go; RACE=1 with the race detector (needs a
 sim: ## Simulate SEEDS (500) runs of clusters under faults, or as many as fit into DURATION.
 	$(GO) test -c -o bin/sim.test ./internal/sim
 	cd internal/sim && ../../bin/sim.test -test.run '^TestSim$$' $(if $(DURATION),-duration=$(DURATION),-seeds=$(SEEDS))
+
+chaos: ## Do harm to clusters of 3 and of 5 real controllers for ROUNDS (200) each; SEED=n draws the faults that another run had.
+	$(GO) test $(if $(RACE),-race) -tags $(TAGS) -count=1 -timeout 3h -v -run '^TestChaos$$' ./internal/chaos -rounds=$(ROUNDS) $(if $(SEED),-seed=$(SEED),-seed=$$(date +%s))
 
 lint: ## Check format, vet and staticcheck.
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted as gofmt does:"; echo "$$out"; exit 1; }

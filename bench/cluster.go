@@ -184,9 +184,15 @@ func (n *node) quorum(ctx context.Context) (*kmsg.DescribeQuorumResponseTopicPar
 
 // registerBroker writes a record through the node, which is an error if it is not the active controller.
 func (n *node) registerBroker(ctx context.Context) error {
+	_, err := register(ctx, n.client, 100)
+	return err
+}
+
+// register has a broker registered, of an id from 100 on, by the active controller. It returns the offset of the record.
+func register(ctx context.Context, client *wire.Client, broker int32) (offset int64, err error) {
 	q := kmsg.NewPtrBrokerRegistrationRequest()
-	q.BrokerID, q.ClusterID, q.PreviousBrokerEpoch = 100, clusterID, -1
-	q.IncarnationID, q.LogDirs = uuid.UUID{15: 200}, [][16]byte{{15: 201}}
+	q.BrokerID, q.ClusterID, q.PreviousBrokerEpoch = broker, clusterID, -1
+	q.IncarnationID, q.LogDirs = uuid.UUID{15: 200}, [][16]byte{{14: byte(broker >> 8), 15: byte(broker)}}
 	listener := kmsg.NewBrokerRegistrationRequestListener()
 	listener.Name, listener.Host, listener.Port = "PLAINTEXT", "127.0.0.1", 9092
 	q.Listeners = append(q.Listeners, listener)
@@ -199,12 +205,13 @@ func (n *node) registerBroker(ctx context.Context) error {
 	for _, f := range features.All() {
 		supports(f.Name(), 0, f.LatestLevel())
 	}
-	r, err := n.client.Do(ctx, q)
+	r, err := client.Do(ctx, q)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if code := r.(*kmsg.BrokerRegistrationResponse).ErrorCode; code != 0 {
-		return fmt.Errorf("BrokerRegistration: %s", wire.ErrorName(code))
+	answer := r.(*kmsg.BrokerRegistrationResponse)
+	if answer.ErrorCode != 0 {
+		return 0, fmt.Errorf("BrokerRegistration: %s", wire.ErrorName(answer.ErrorCode))
 	}
-	return nil
+	return answer.BrokerEpoch, nil
 }

@@ -137,6 +137,19 @@ func (p *Process) Crash() error {
 	return err
 }
 
+// PID is the id of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Ended reports whether the process has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // Kill ends the process, if it has not ended yet.
 func (p *Process) Kill() {
 	p.cmd.Process.Kill() //nolint:errcheck // it may have ended
