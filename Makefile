@@ -29,7 +29,7 @@ run: build ## Format a standalone node under ./data, without a cluster id, and s
 	@echo
 	@exec bin/kstorage start --config examples/standalone.properties --metrics-listen localhost:9404
 
-test: ## Run all tests that need only Go; RACE=1 with the race detector (needs a C compiler).
+test: ## Run all tests that need only Go, bash and curl; RACE=1 with the race detector (needs a C compiler).
 	$(GO) test $(if $(RACE),-race) -tags $(TAGS) $(PKG)
 
 sim: ## Simulate SEEDS (500) runs of clusters under faults, or as many as fit into DURATION.
@@ -63,8 +63,9 @@ bench: ## Run the benchmarks, then kstorage and kfeatures beside Apache Kafka; n
 interop: ## Test against real Apache Kafka; needs Java 17 or newer and Maven.
 	$(GO) test -tags $(TAGS),interop -count=1 -timeout 60m ./interop/...
 
-docs: ## Write the texts that are made from the code: docs/cli.md, docs/cli-kfeatures.md.
+docs: ## Write the texts that are made from the code: docs/cli.md, docs/cli-kfeatures.md, and what the pages print.
 	$(GO) test -tags $(TAGS) ./cmd/kstorage ./cmd/kfeatures -run TestDocs -update
+	$(GO) test -tags $(TAGS) -count=1 ./docs -update
 
 clean: ## Remove what was built.
 	rm -rf bin coverage.out
