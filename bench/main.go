@@ -132,7 +132,7 @@ func run(names []string) (missed bool, err error) {
 	for _, m := range []struct {
 		name    string
 		measure func(*lab) ([]*figure, error)
-	}{{"start", measureStart}, {"idle", measureIdle}, {"failover", measureFailover}, {"describe", measureDescribe}} {
+	}{{"start", measureStart}, {"idle", measureIdle}, {"failover", measureFailover}, {"describe", measureDescribe}, {"commits", measureCommits}, {"servers", measureServers}} {
 		if len(names) > 0 && !slices.Contains(names, m.name) {
 			continue
 		}
@@ -144,7 +144,19 @@ func run(names []string) (missed bool, err error) {
 		figures = append(figures, f...)
 	}
 	fmt.Printf("Apache Kafka %s, %s, %d CPUs\n\n", version, runtime.Version(), runtime.NumCPU())
-	return markdown(os.Stdout, figures)
+	if len(figures) > 0 {
+		if missed, err = markdown(os.Stdout, figures); err != nil {
+			return missed, err
+		}
+	}
+	for _, g := range l.grids {
+		m, err := g.markdown(os.Stdout)
+		if err != nil {
+			return missed, err
+		}
+		missed = missed || m
+	}
+	return missed, nil
 }
 
 // lab has the programs, and where their nodes live.
@@ -153,6 +165,7 @@ type lab struct {
 	commands          map[system]func(config string) *exec.Cmd       // that run a node
 	features          map[system]func(arguments ...string) *exec.Cmd // kfeatures and kafka-features
 	clusters          int
+	grids             []*grid
 }
 
 func newLab(scratch string) (l *lab, version string, err error) {
@@ -189,5 +202,7 @@ func newLab(scratch string) (l *lab, version string, err error) {
 			return java([]string{"-Xmx256M"}, "warn", append([]string{"org.apache.kafka.tools.FeatureCommand"}, arguments...)...)
 		},
 	}
-	return l, version, nil
+	l.commands[oursInside] = func(config string) *exec.Cmd { return exec.Command(l.program("commit"), "node", config) }
+	l.commands[kafkaNow] = l.commands[kafka]
+	return l, version, l.buildRivals()
 }

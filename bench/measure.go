@@ -223,7 +223,7 @@ func failovers(l *lab, s system, add func(time.Duration), rounds int) error {
 	return nil
 }
 
-// firstLeader asks all nodes to register a broker, until one of them has. It returns that one, and when that was.
+// firstLeader asks all nodes to write a record, until one of them has. It returns that one, and when that was.
 func firstLeader(nodes []*node) (leader *node, at time.Time, err error) {
 	var mu sync.Mutex
 	var asking sync.WaitGroup
@@ -235,7 +235,7 @@ func firstLeader(nodes []*node) (leader *node, at time.Time, err error) {
 				ctx, stop := context.WithCancel(ctx)
 				defer stop()
 				defer context.AfterFunc(found, stop)()
-				err := n.registerBroker(ctx)
+				err := n.commit(ctx)
 				now := time.Now()
 				mu.Lock()
 				defer mu.Unlock()
