@@ -1,26 +1,35 @@
 //go:build bench && linux
 
-// Command bench measures `kstorage start` and kfeatures beside real Apache Kafka, both on this machine and in one run:
+// Command bench measures this project beside real Apache Kafka, and beside other systems that do what its core does, all on this
+// machine and in one run:
 //
-//	go run -tags urfave_cli_no_docs,bench ./bench [start | idle | failover | describe]...
+//	go run -tags urfave_cli_no_docs,bench ./bench [start | idle | failover | describe | commits | servers]...
 //
 //	start     from the spawn of a standalone controller, formatted before, until a client that asks it is told the
-//	          metadata.version: an active controller has committed the bootstrap records
+//	          metadata.version: an active controller has committed the bootstrap records. etcd: until a put is committed
 //	idle      memory of a standalone controller that has run for half a minute and has nothing to do, and the CPU time that
 //	          it takes in the half minute after that
 //	failover  from the kill -9 of the leader of three voters, with default timeouts, until its successor has registered a
 //	          broker: the record is committed
 //	describe  kfeatures and kafka-features from their spawn to their exit, while they describe a standalone controller of
 //	          Kafka's
+//	commits   how long a record takes until a majority has it on its disks, and how many records a second that makes, with 1, 16 and
+//	          256 clients inside of the leader's process, on one node and on three: the logs and their replication alone. Beside
+//	          them what the disks alone can do: as many processes as nodes append the bytes that all clients write at once to
+//	          a file of their own, and fdatasync it
+//	servers   the same with clients in another process, each with a connection to the leader, through all of a server: the
+//	          registration of a broker, or a put of etcd
 //
-// Both are formatted by kstorage, so with the same files, and configured alike. One client asks both, about once in a
+// Controllers are formatted by kstorage, so with the same files, and configured alike. One client asks all, about once in a
 // millisecond. Kafka and its tool run with the JVM options of their own start scripts, less those for JMX and the garbage
-// collector's log, and without the scripts. Starts of the two take turns, so that a busy machine is busy for both, and so do
-// descriptions; what is idle is so at the same time; failovers come one after the other. All takes six minutes on two cores.
+// collector's log, and without the scripts. Starts of all systems take turns, so that a busy machine is busy for all, and so do
+// descriptions and, each alone on the machine and warm, the loads of commits and servers; what is idle is so at the same
+// time; failovers come one after the other. All takes twenty minutes on two cores.
 //
-// The table has medians, with the quartiles behind them, and how many times the other's median is ours. The exit code is 1
-// if one of these ratios is below its target. It needs a JDK and, until Kafka's jars are fetched, Maven: see the package
-// kafkajars for what the environment can choose.
+// The table has medians, with the quartiles behind them, and how many times the other's median is ours. Those of commits and
+// servers have the medians of the rounds. The exit code is 1 if a target is missed. It needs a JDK and, until Kafka's jars are
+// fetched, Maven: see the package kafkajars for what the environment can choose. The other systems come as Go modules; they
+// are those of bench/rivals/go.mod.
 package main
 
 import (
