@@ -204,14 +204,17 @@ func (n *node) quorum(ctx context.Context) (*kmsg.DescribeQuorumResponseTopicPar
 	return &topics[0].Partitions[0], nil
 }
 
-func (n *node) registerBroker(ctx context.Context) error { return registerBroker(ctx, n.client, 100) }
+// registerBroker writes a record through the node, which is an error if it is not the active controller.
+func (n *node) registerBroker(ctx context.Context) error {
+	_, err := register(ctx, n.client, 100)
+	return err
+}
 
-// registerBroker writes a record through a controller, which is an error if it is not the active one. The same registration
-// again is written again.
-func registerBroker(ctx context.Context, client *wire.Client, id int32) error {
+// register has a broker registered, of an id from 100 on, by the active controller. It returns the offset of the record.
+func register(ctx context.Context, client *wire.Client, broker int32) (offset int64, err error) {
 	q := kmsg.NewPtrBrokerRegistrationRequest()
-	q.BrokerID, q.ClusterID, q.PreviousBrokerEpoch = id, clusterID, -1
-	q.IncarnationID, q.LogDirs = uuid.UUID{13: 1, 14: byte(id >> 8), 15: byte(id)}, [][16]byte{{13: 2, 14: byte(id >> 8), 15: byte(id)}}
+	q.BrokerID, q.ClusterID, q.PreviousBrokerEpoch = broker, clusterID, -1
+	q.IncarnationID, q.LogDirs = uuid.UUID{15: 200}, [][16]byte{{14: byte(broker >> 8), 15: byte(broker)}}
 	listener := kmsg.NewBrokerRegistrationRequestListener()
 	listener.Name, listener.Host, listener.Port = "PLAINTEXT", "127.0.0.1", 9092
 	q.Listeners = append(q.Listeners, listener)
@@ -226,10 +229,11 @@ func registerBroker(ctx context.Context, client *wire.Client, id int32) error {
 	}
 	r, err := client.Do(ctx, q)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if code := r.(*kmsg.BrokerRegistrationResponse).ErrorCode; code != 0 {
-		return fmt.Errorf("BrokerRegistration: %s", wire.ErrorName(code))
+	answer := r.(*kmsg.BrokerRegistrationResponse)
+	if answer.ErrorCode != 0 {
+		return 0, fmt.Errorf("BrokerRegistration: %s", wire.ErrorName(answer.ErrorCode))
 	}
-	return nil
+	return answer.BrokerEpoch, nil
 }

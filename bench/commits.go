@@ -154,7 +154,8 @@ func (l *lab) clients(s system, leader *node) (order func(load.Order) (load.Resu
 	}
 	return func(o load.Order) (load.Result, error) {
 		return load.Run(o, func(ctx context.Context, client int) error {
-			return registerBroker(ctx, clients[client], int32(1000+client))
+			_, err := register(ctx, clients[client], int32(1000+client))
+			return err
 		})
 	}, done, nil
 }

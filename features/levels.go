@@ -2,6 +2,7 @@ package features
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -41,9 +42,12 @@ func ParseLevel(arg string) (Level, error) {
 		return Level{javatext.Trim(name), int16(n)}, nil
 	case strings.Contains(text, ","):
 		return Level{}, &SyntaxError{arg, "the level is not a number; each feature needs an option of its own"}
-	default:
-		return Level{}, &SyntaxError{arg, "the level is not a number of 16 bits"}
+	case javatext.Trim(name) == MetadataVersionName:
+		if v, err := ParseVersion(text, true); err == nil {
+			return Level{}, &SyntaxError{arg, fmt.Sprintf("the level is not a number: that of %s is %d", text, v)}
+		}
 	}
+	return Level{}, &SyntaxError{arg, "the level is not a number of 16 bits; version-mapping shows those of a release"}
 }
 
 // Choice says which levels a node is to be formatted with.

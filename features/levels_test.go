@@ -259,11 +259,16 @@ func TestResolveNeedsAVersion(t *testing.T) {
 }
 
 func TestParseLevelsCollectsErrors(t *testing.T) {
-	levels, err := ParseLevels([]string{"group.version=1", "x", "y=z", "a=1,b=2"})
+	levels, err := ParseLevels([]string{"group.version=1", "x", "y=z", "a=1,b=2",
+		"metadata.version=4.4-IV2", " metadata.version = 4.4 ", "metadata.version=4.5-IV0", "metadata.version=4.4-IV9"})
 	want := []string{
 		`feature "x": there is no equals sign, the form is name=level`,
-		`feature "y=z": the level is not a number of 16 bits`,
+		`feature "y=z": the level is not a number of 16 bits; version-mapping shows those of a release`,
 		`feature "a=1,b=2": the level is not a number; each feature needs an option of its own`,
+		`feature "metadata.version=4.4-IV2": the level is not a number: that of 4.4-IV2 is 33`,
+		`feature " metadata.version = 4.4 ": the level is not a number: that of 4.4 is 33`,
+		`feature "metadata.version=4.5-IV0": the level is not a number: that of 4.5-IV0 is 34`,
+		`feature "metadata.version=4.4-IV9": the level is not a number of 16 bits; version-mapping shows those of a release`,
 	}
 	if err == nil || levels != nil || err.Error() != strings.Join(want, "\n") {
 		t.Errorf("levels %v, error\n%v\nwant\n%s", levels, err, strings.Join(want, "\n"))

@@ -124,8 +124,14 @@ func TestDirectoryChangesHands(t *testing.T) {
 	admin(configTool, "--alter", "--entity-type", "users", "--entity-name", "dora", "--entity-type", "clients", "--entity-name", "app", "--add-config", "producer_byte_rate=1024")
 	admin(configTool, "--alter", "--entity-type", "users", "--entity-name", "carol", "--add-config", "SCRAM-SHA-512=[iterations=5000,password=x]")
 	admin(aclTool, "--add", "--allow-principal", "User:dora", "--operation", "Read", "--operation", "Write", "--topic", "orders", "--allow-host", "10.0.0.1")
-	admin(performanceTool, "--topic", "orders", "--num-records", "10", "--record-size", "10", "--throughput", "-1")
+	produce := func() { // by an idempotent producer, which needs an id of a block that the active controller gives the broker
+		t.Helper()
+		admin(performanceTool, "--topic", "orders", "--num-records", "10", "--record-size", "10", "--throughput", "-1",
+			"--command-property", "enable.idempotence=true", "delivery.timeout.ms=10000", "request.timeout.ms=5000")
+	}
+	produce()
 	filled := quiet(c...)
+	checkProducerIDs(t, filled, 1000)
 	if len(filled) < len(founded)+10 {
 		t.Fatalf("the snapshot lacks something: %s", strings.Join(filled, "\n"))
 	}
@@ -147,16 +153,27 @@ func TestDirectoryChangesHands(t *testing.T) {
 		(&cluster{level: "4.4-IV2"}).checkLogins(t, broker)
 	}
 	checkAll()
-	// Without idempotence: producer ids are not served.
-	admin(performanceTool, "--topic", "orders", "--num-records", "10", "--record-size", "10", "--throughput", "-1",
-		"--command-property", "enable.idempotence=false", "delivery.timeout.ms=10000", "request.timeout.ms=5000")
+	produce()
 	taken := quiet(c[0], b)
+	checkProducerIDs(t, taken, 2000)
 	checkContents(t, "kstorage behind Kafka and with a broker", lasting(taken), lasting(filled))
 
 	// And Kafka again.
 	c = startBoth()
 	checkAll()
-	checkContents(t, "Kafka behind kstorage", lasting(quiet(c...)), lasting(taken))
+	produce()
+	back := quiet(c...)
+	checkProducerIDs(t, back, 3000)
+	checkContents(t, "Kafka behind kstorage", lasting(back), lasting(taken))
+}
+
+// checkProducerIDs checks which producer ids the brokers have got: a broker takes a new block in each run.
+func checkProducerIDs(t *testing.T, contents []string, next int) {
+	t.Helper()
+	want := fmt.Sprintf(`"nextProducerId":%d`, next)
+	if !slices.ContainsFunc(contents, func(r string) bool { return strings.HasPrefix(r, "PRODUCER_IDS_RECORD") && strings.Contains(r, want) }) {
+		t.Errorf("no PRODUCER_IDS_RECORD with %s: %s", want, strings.Join(contents, "\n"))
+	}
 }
 
 var partitionEpochs = regexp.MustCompile(`"(leaderEpoch|partitionEpoch)":\d+`)
@@ -165,7 +182,7 @@ var partitionEpochs = regexp.MustCompile(`"(leaderEpoch|partitionEpoch)":\d+`)
 func lasting(contents []string) []string {
 	var out []string
 	for _, r := range contents {
-		if !strings.HasPrefix(r, "REGISTER_BROKER_RECORD") {
+		if !strings.HasPrefix(r, "REGISTER_BROKER_RECORD") && !strings.HasPrefix(r, "PRODUCER_IDS_RECORD") {
 			out = append(out, partitionEpochs.ReplaceAllString(r, `"$1":_`))
 		}
 	}

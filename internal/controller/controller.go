@@ -113,6 +113,8 @@ func (c *Controller) Handle(now raft.Millis, nextOffset raft.Offset, q kmsg.Requ
 		return c.registerController(q)
 	case *kmsg.UnregisterControllerRequest:
 		return c.unregisterController(q)
+	case *kmsg.AllocateProducerIDsRequest:
+		return c.allocateProducerIDs(q)
 	}
 	return nil, nil
 }

@@ -2,6 +2,7 @@ package controller
 
 // Error codes of Kafka's protocol.
 const (
+	unknownServerError          int16 = -1
 	none                        int16 = 0
 	unsupportedVersion          int16 = 35
 	invalidRequest              int16 = 42

@@ -118,6 +118,9 @@ func (i *Image) Clone() *Image {
 	return &c
 }
 
+// NextProducerID returns the lowest producer id that no broker has got.
+func (i *Image) NextProducerID() int64 { return max(i.nextProducerID, 0) }
+
 // ClusterID returns the id that a ClusterIdRecord set, "" for none. KIP-1262.
 func (i *Image) ClusterID() string { return i.clusterID }
 

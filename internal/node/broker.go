@@ -17,7 +17,7 @@ import (
 // Kafka's intervals of a broker's life, beside broker.heartbeat.interval.ms.
 const (
 	channelTimeout     = 5 * time.Second       // of one request to the active controller
-	startHeartbeats    = 10 * time.Millisecond // between heartbeats until the broker runs, and while it shuts down
+	startHeartbeats    = 10 * time.Millisecond // between heartbeats until the broker runs, and while it shuts down; doubled by each failure
 	controlledShutdown = 5 * time.Second       // then the broker goes without leave
 )
 
@@ -68,7 +68,7 @@ func (b *broker) run(ctx, work context.Context) error {
 	if !registered {
 		return err
 	}
-	fenced, failure := true, ""
+	fenced, failure, failures := true, "", 0
 	for {
 		state := brokerState(b.state.Load())
 		resp, err := b.heartbeat(asking, epoch, state)
@@ -101,12 +101,14 @@ func (b *broker) run(ctx, work context.Context) error {
 		case state == brokerRunning && resp.IsFenced != fenced:
 			b.log.Info("The controller changed its mind about this broker", "fenced", resp.IsFenced)
 		}
-		if err == nil {
-			fenced, failure = resp.IsFenced, ""
-		}
 		pause := b.interval
-		if state != brokerRunning {
-			pause = min(pause, startHeartbeats)
+		if state != brokerRunning || err != nil {
+			pause = min(pause, startHeartbeats<<min(failures, 20)) // 20: hours
+		}
+		if err == nil {
+			fenced, failure, failures = resp.IsFenced, "", 0
+		} else {
+			failures++
 		}
 		select {
 		case <-time.After(pause):

@@ -106,6 +106,57 @@ func unfences(f func(ctx context.Context, q *kmsg.BrokerHeartbeatRequest, r *kms
 	}
 }
 
+// TestHeartbeatsBackOff: a broker whose heartbeats fail doubles its pause each time, whatever state it is in, and begins
+// anew with the first that doesn't.
+func TestHeartbeatsBackOff(t *testing.T) {
+	const fail = 7 // in a row; the pause of the third one behind would be longer than patience, were none good in between
+	for _, tt := range []struct {
+		name  string
+		begin int // good heartbeats before
+		want  brokerState
+	}{{"while it starts", 0, brokerStarting}, {"while it runs", 2, brokerRunning}} {
+		t.Run(tt.name, func(t *testing.T) {
+			beats, n := make(chan time.Time), 0
+			b, _, _ := startBroker(t, viewOf(t, func(ctx context.Context, q kmsg.Request) kmsg.Response {
+				r, ok := q.ResponseKind().(*kmsg.BrokerHeartbeatResponse)
+				if !ok {
+					return q.ResponseKind()
+				}
+				if n++; n <= tt.begin {
+					r.IsCaughtUp = true
+					return r
+				}
+				if r.ErrorCode = codeNotController; n == tt.begin+fail+1 {
+					r.ErrorCode = 0
+				}
+				r.IsFenced = tt.want == brokerStarting
+				select {
+				case beats <- time.Now():
+				case <-ctx.Done():
+				}
+				return r
+			}), func(b *broker) { b.interval = time.Hour })
+			last := soon(t, beats, "a heartbeat")
+			for i := range fail {
+				beat := soon(t, beats, "a heartbeat")
+				if pause, least := beat.Sub(last), startHeartbeats<<i; pause < least {
+					t.Errorf("%v after failure %d, at least %v should be", pause, i+1, least)
+				}
+				last = beat
+			}
+			if tt.want == brokerRunning {
+				return // the next one is due in an hour
+			}
+			for range 5 {
+				soon(t, beats, "a heartbeat after the good one")
+			}
+			if got := brokerState(b.state.Load()); got != tt.want {
+				t.Errorf("the broker is in %v", got)
+			}
+		})
+	}
+}
+
 // TestUnregisteredBrokerGoes: nobody has to give it leave.
 func TestUnregisteredBrokerGoes(t *testing.T) {
 	b, endWork, done := startBroker(t, viewOf(t, unfences(func(_ context.Context, _ *kmsg.BrokerHeartbeatRequest, r *kmsg.BrokerHeartbeatResponse) {

@@ -22,6 +22,7 @@ var (
 		{Key: int16(kmsg.BrokerRegistration), Max: 4},
 		{Key: int16(kmsg.BrokerHeartbeat), Max: 2},
 		{Key: int16(kmsg.UnregisterBroker), Max: 0},
+		{Key: int16(kmsg.AllocateProducerIDs), Max: 0},
 		{Key: int16(kmsg.ControllerRegistration), Max: 0},
 		{Key: int16(kmsg.UnregisterController), Max: 0},
 	}, wire.RaftAPIs...)
@@ -51,7 +52,7 @@ type controllerHandler struct {
 func (h *controllerHandler) Handle(ctx context.Context, r *wire.Request) kmsg.Response {
 	switch q := r.Body.(type) {
 	case *kmsg.BrokerRegistrationRequest, *kmsg.BrokerHeartbeatRequest, *kmsg.UnregisterBrokerRequest,
-		*kmsg.ControllerRegistrationRequest, *kmsg.UnregisterControllerRequest, *kmsg.UpdateFeaturesRequest:
+		*kmsg.ControllerRegistrationRequest, *kmsg.UnregisterControllerRequest, *kmsg.UpdateFeaturesRequest, *kmsg.AllocateProducerIDsRequest:
 		return h.cluster.request(ctx, q)
 	case *kmsg.DescribeClusterRequest:
 		return describeCluster(ctx, h.cluster, h.views.get(), q, r.Listener, controllerEndpoints)

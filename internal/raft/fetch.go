@@ -1,7 +1,5 @@
 package raft
 
-import "slices"
-
 const (
 	// maxReadBytes is the most that a peer gets with one answer, except for one larger batch. It is Kafka's largest batch:
 	// what comes in over the wire must not decide on this node's memory.
@@ -52,9 +50,8 @@ func (c *Core) handleFetch(in Received, r *FetchRequest) {
 	}
 	l.replaceFetch(c, r.Replica)
 	f := pendingFetch{in, r, c.now + min(r.MaxWaitMillis, maxFetchWaitMillis)}
-	if f.by > c.now && len(l.fetches) < maxObservers && !l.hasNews(c, f, place) {
-		l.fetches = append(l.fetches, f)
-		l.fetchBy = min(l.fetchBy, f.by)
+	if f.by > c.now && len(l.fetches.list) < maxObservers && !l.hasNews(c, f, place) {
+		l.fetches.add(f)
 		return
 	}
 	c.reply(in, l.answer(c, f, place))
@@ -62,13 +59,9 @@ func (c *Core) handleFetch(in Received, r *FetchRequest) {
 
 // replaceFetch answers a Fetch that waits when its replica sends another one: it has given that one up.
 func (l *leader) replaceFetch(c *Core, key ReplicaKey) {
-	i := slices.IndexFunc(l.fetches, func(f pendingFetch) bool { return f.request.Replica == key })
-	if i < 0 || key.NodeID < 0 {
-		return
+	if f, ok := l.fetches.take(key); ok {
+		c.reply(f.in, l.answer(c, f, fetchPlace{}))
 	}
-	f := l.fetches[i]
-	l.fetches = slices.Delete(l.fetches, i, i+1)
-	c.reply(f.in, l.answer(c, f, fetchPlace{}))
 }
 
 func (c *Core) checkFetch(r *FetchRequest) Code {
@@ -88,9 +81,18 @@ func (c *Core) fetchError(in Received, code Code) *FetchResponse {
 	return &FetchResponse{Partition: code, LeaderView: c.view(in.Listener), HighWatermark: Unknown, LogStart: c.log.start}
 }
 
-// hasNews tells that a Fetch needn't wait.
+// hasNews tells that a Fetch needn't wait. To a voter each record is news, as it has to have it before it can be committed.
+//
+// Unlike Kafka, where that holds for observers too: an observer does nothing with a record before it knows that it is
+// committed. It gets both with one answer, where a thousand of them would else be told twice, and the second time only
+// after the first had reached all.
 func (l *leader) hasNews(c *Core, f pendingFetch, place fetchPlace) bool {
-	return !place.valid() || f.request.FetchOffset < c.log.end || f.request.HighWatermark < l.reportedHW(c)
+	hw := l.reportedHW(c)
+	end := hw
+	if voterOf(c.voters(), f.request.Replica) != nil {
+		end = c.log.end
+	}
+	return !place.valid() || f.request.FetchOffset < end || f.request.HighWatermark < hw
 }
 
 func (l *leader) answer(c *Core, f pendingFetch, place fetchPlace) *FetchResponse {
@@ -105,25 +107,29 @@ func (l *leader) answer(c *Core, f pendingFetch, place fetchPlace) *FetchRespons
 	return r
 }
 
-// completeFetches answers those that have news, and those whose wait is over. It is called whenever that could be, and
-// looks at them only if it can be: what waits is at the log's end, where nothing else is news.
+// completeFetches answers those whose wait is over, and those that have news. It is called whenever that could be, and
+// looks at all only if there can be news: what waits is at the log's end, or at what is committed of it, where nothing
+// else is news.
 func (l *leader) completeFetches(c *Core) {
-	if l.fetchBy > c.now && l.toldEnd == c.log.end && l.toldHW == l.reportedHW(c) {
+	for f, ok := l.fetches.takeDue(c.now); ok; f, ok = l.fetches.takeDue(c.now) {
+		c.reply(f.in, l.answer(c, f, f.place(c)))
+	}
+	if l.toldEnd == c.log.end && l.toldHW == l.reportedHW(c) {
 		return
 	}
-	l.fetchBy, l.toldEnd, l.toldHW = never, c.log.end, l.reportedHW(c)
-	waiting := l.fetches[:0]
-	for _, f := range l.fetches {
-		place := c.log.place(f.request.FetchOffset, f.request.LastFetchedEpoch)
-		if f.by <= c.now || l.hasNews(c, f, place) {
+	l.toldEnd, l.toldHW = c.log.end, l.reportedHW(c)
+	l.fetches.keep(func(f pendingFetch) bool {
+		place := f.place(c)
+		news := l.hasNews(c, f, place)
+		if news {
 			c.reply(f.in, l.answer(c, f, place))
-		} else {
-			waiting = append(waiting, f)
-			l.fetchBy = min(l.fetchBy, f.by)
 		}
-	}
-	clear(l.fetches[len(waiting):])
-	l.fetches = waiting
+		return !news
+	})
+}
+
+func (f pendingFetch) place(c *Core) fetchPlace {
+	return c.log.place(f.request.FetchOffset, f.request.LastFetchedEpoch)
 }
 
 // handleDescribeQuorum tells of all replicas (KIP-595).

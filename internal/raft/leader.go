@@ -17,8 +17,7 @@ type leader struct {
 	hwKnown    bool      // an entry of this epoch is committed
 	replicas   []replica // all voters but this node, and the observers; in the order of keys
 
-	fetches []pendingFetch // that wait for news, in the order of arrival
-	fetchBy Millis         // when the first of them has waited enough, or earlier; never: none waits
+	fetches pendingFetches // that wait for news
 	toldEnd Offset         // the log's end and the high watermark that they have been compared with
 	toldHW  Offset
 	change  *voterChange // an AddRaftVoter or RemoveRaftVoter under way (membership.go)
@@ -41,12 +40,6 @@ type replica struct {
 	lastCaughtUp Millis    // when it last had all that was there; -1: never
 }
 
-type pendingFetch struct {
-	in      Received
-	request *FetchRequest
-	by      Millis
-}
-
 func (*leader) kind() Role    { return Leader }
 func (*leader) durable() bool { return true }
 
@@ -56,7 +49,6 @@ func (c *Core) toLeader(granting []NodeID) {
 		epochStart: c.log.end,
 		checkBy:    c.now + c.checkQuorumMillis(),
 		beginAt:    c.now,
-		fetchBy:    never,
 		forgetAt:   c.now + observerMemoryMillis,
 	}
 	c.become(l, quorumState{epoch: c.state.epoch, leaderID: c.cfg.NodeID, voted: noReplica})
@@ -123,7 +115,7 @@ func (l *leader) poll(c *Core) {
 }
 
 func (l *leader) deadline(c *Core) Millis {
-	at := min(l.checkBy, l.beginAt, l.forgetAt, l.fetchBy)
+	at := min(l.checkBy, l.beginAt, l.forgetAt, l.fetches.deadline())
 	if l.change != nil {
 		at = min(at, l.change.by)
 	}
@@ -132,7 +124,7 @@ func (l *leader) deadline(c *Core) Millis {
 
 // leave answers what waits: this node leads no more.
 func (l *leader) leave(c *Core) {
-	for _, f := range l.fetches {
+	for _, f := range l.fetches.list {
 		c.reply(f.in, c.fetchError(f.in, NotLeaderOrFollower))
 	}
 	l.endChange(c, NotLeaderOrFollower, "this node is not the leader any more")

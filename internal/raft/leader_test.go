@@ -33,7 +33,7 @@ func TestFetchChecks(t *testing.T) {
 		{"negative offset", "leader", func(r *FetchRequest) { r.FetchOffset = -1 }, 0, InvalidRequest, nil, LogRange{}},
 		{"negative wait", "leader", func(r *FetchRequest) { r.MaxWaitMillis = -1 }, 0, InvalidRequest, nil, LogRange{}},
 		{"the leader's own id", "leader", func(r *FetchRequest) { r.Replica.NodeID = 1 }, 0, UnknownServerError, nil, LogRange{}},
-		{"no replica", "leader", func(r *FetchRequest) { r.Replica.NodeID = -1 }, 0, 0, nil, LogRange{10, 11, 1000}},
+		{"no replica", "leader", func(r *FetchRequest) { r.Replica.NodeID, r.MaxWaitMillis = -1, 0 }, 0, 0, nil, LogRange{10, 11, 1000}},
 		{"beyond the end", "leader", func(r *FetchRequest) { r.FetchOffset = 99 }, 0, 0, &EpochEnd{2, 10}, LogRange{}},
 		{"an epoch that ended", "leader", func(r *FetchRequest) { r.FetchOffset, r.LastFetchedEpoch = 7, 1 }, 0, 0, &EpochEnd{1, 5}, LogRange{}},
 		{"not the leader", "follower", func(r *FetchRequest) {}, 0, NotLeaderOrFollower, nil, LogRange{}},
@@ -243,7 +243,7 @@ func TestFetchBounds(t *testing.T) {
 		l.after(500)
 		l.ask(fetch(2, 11))
 	}
-	if l.step(Tick{}); len(l.core.role.(*leader).fetches) != 1 {
+	if l.step(Tick{}); len(l.core.role.(*leader).fetches.list) != 1 {
 		t.Errorf("the Fetch %d waits still", id)
 	}
 }
@@ -260,7 +260,7 @@ func TestFetchIsReplaced(t *testing.T) {
 	if !ok || r.Partition != NoError || r.Read.From < r.Read.End {
 		t.Errorf("%v", l.effects)
 	}
-	waits := func() int { return len(l.core.role.(*leader).fetches) }
+	waits := func() int { return len(l.core.role.(*leader).fetches.list) }
 	if waits() != 2 {
 		t.Errorf("%d wait", waits())
 	}
@@ -276,6 +276,46 @@ func TestFetchIsReplaced(t *testing.T) {
 	}
 }
 
+// A voter gets a record at once. An observer gets it when it is committed, or when it has waited enough.
+func TestObserverWaitsForCommit(t *testing.T) {
+	l := inRole(t, "leader")
+	l.syncAll()
+	l.ask(fetch(2, 11))
+	ask := func(id NodeID) RequestID {
+		q := fetch(id, l.core.log.end)
+		q.HighWatermark = l.core.hw
+		l.ask(q)
+		return l.nextID
+	}
+	got := func(id RequestID) (r FetchResponse) {
+		if answer := l.answerTo(id); answer != nil {
+			r = *answer.(*FetchResponse)
+		}
+		return r
+	}
+	voter, observer := ask(3), ask(9)
+	l.ask(&AppendRequest{Batch{BaseOffset: 11, LastOffset: 11, Epoch: 3, Bytes: []byte("x")}})
+	if r := got(voter); r.Read.From != 11 || r.Read.End != 12 || r.HighWatermark != 11 {
+		t.Errorf("the voter gets %+v", r)
+	}
+	if l.answerTo(observer) != nil {
+		t.Errorf("the observer gets %+v", got(observer))
+	}
+	l.syncAll()
+	l.ask(fetch(2, 12))
+	if r := got(observer); r.Read.From != 11 || r.Read.End != 12 || r.HighWatermark != 12 {
+		t.Errorf("the observer gets %+v after the commit", r)
+	}
+	observer = ask(9)
+	l.ask(&AppendRequest{Batch{BaseOffset: 12, LastOffset: 12, Epoch: 3, Bytes: []byte("x")}})
+	if l.after(499); l.answerTo(observer) != nil {
+		t.Errorf("the observer gets %+v", got(observer))
+	}
+	if l.after(1); got(observer).Read.End != 13 || got(observer).HighWatermark != 12 {
+		t.Errorf("the observer gets %+v after its wait", got(observer))
+	}
+}
+
 // Keys that somebody makes up are served, and neither remembered nor kept waiting without end; voters always are.
 func TestManyObservers(t *testing.T) {
 	l := inRole(t, "leader")
@@ -286,8 +326,8 @@ func TestManyObservers(t *testing.T) {
 		q.HighWatermark = Unknown
 		l.ask(q)
 	}
-	if len(leader.replicas) != maxObservers || len(leader.fetches) != maxObservers {
-		t.Errorf("%d are remembered, %d wait", len(leader.replicas), len(leader.fetches))
+	if len(leader.replicas) != maxObservers || len(leader.fetches.list) != maxObservers {
+		t.Errorf("%d are remembered, %d wait", len(leader.replicas), len(leader.fetches.list))
 	}
 	if l.ask(fetch(2, 11)); l.core.Status().HighWatermark != 11 || len(leader.replicas) != maxObservers {
 		t.Errorf("high watermark %d, %d are remembered", l.core.Status().HighWatermark, len(leader.replicas))
@@ -297,8 +337,8 @@ func TestManyObservers(t *testing.T) {
 		l.after(1000)
 		l.ask(fetch(2, 11))
 	}
-	if len(leader.replicas) != 2 || len(leader.fetches) != 1 || l.core.Status().Role != Leader {
-		t.Errorf("%d are remembered, %d wait", len(leader.replicas), len(leader.fetches))
+	if len(leader.replicas) != 2 || len(leader.fetches.list) != 1 || l.core.Status().Role != Leader {
+		t.Errorf("%d are remembered, %d wait", len(leader.replicas), len(leader.fetches.list))
 	}
 }
 

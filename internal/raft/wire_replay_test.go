@@ -30,6 +30,7 @@ import (
 // The other steps:
 //
 //	tick MS                        time passes
+//	waited                         500 ms pass: an observer gets then what Kafka's leader sends it before it is committed
 //	idle MS                        time passes; the leader answers a Fetch without news every 500 ms
 //	pick I                         by chance the node asks the I-th of the bootstrap servers that are ready
 //	hidden API ID                  a request to ID that the recording leaves out, and its answer
@@ -529,6 +530,10 @@ func (p *replayer) run() {
 var replaySteps = map[string]func(*replayer, []string){
 	"tick": func(p *replayer, args []string) {
 		p.now += raft.Millis(p.int(args[0]))
+		p.do(raft.Tick{})
+	},
+	"waited": func(p *replayer, _ []string) {
+		p.now += 500
 		p.do(raft.Tick{})
 	},
 	"idle": func(p *replayer, args []string) {

@@ -207,6 +207,7 @@ var replays = []replay{
 			95.208 BeginQuorumEpoch 2>3
 			95.166 Fetch 10>2
 			95.262 BeginQuorumEpoch 1>2
+			waited
 			95.266 Fetch 2>10
 			95.273 BeginQuorumEpoch 3>2
 			95.290 Fetch 3>2
@@ -215,6 +216,8 @@ var replays = []replay{
 			fetches 3 195 3 -1
 			fetches 10 195 3 195
 			append 196 87
+			waited
+			hidden BeginQuorumEpoch 1
 			98.537 Fetch 2>10
 			98.549 Fetch 10>2
 			98.596 Fetch 3>2
@@ -391,6 +394,7 @@ var replays = []replay{
 			fetches 2 48 1 48
 			fetches 10 48 1 48
 			append 49
+			waited
 			16.988 Fetch 1>10
 			16.992 Fetch 10>1
 			16.999 Fetch 2>1
@@ -399,6 +403,7 @@ var replays = []replay{
 			fetches 2 59 1 -1
 			fetches 10 59 1 59
 			append 60
+			waited
 			21.993 Fetch 1>10
 			22.000 Fetch 10>1
 			22.004 Fetch 3>1
@@ -415,6 +420,7 @@ var replays = []replay{
 			fetches 2 62 1 -1
 			fetches 10 62 1 62
 			append 63
+			waited
 			23.493 Fetch 1>10
 			23.497 Fetch 10>1
 			23.504 Fetch 3>1
@@ -429,6 +435,7 @@ var replays = []replay{
 			fetches 2 68 1 -1
 			fetches 10 68 1 68
 			append 69
+			waited
 			25.991 Fetch 1>10
 			25.999 Fetch 10>1
 			26.005 Fetch 2>1
@@ -437,6 +444,7 @@ var replays = []replay{
 			fetches 2 70 1 -1
 			fetches 10 70 1 70
 			append 71
+			waited
 			26.995 Fetch 1>10
 			27.003 Fetch 10>1
 			27.008 Fetch 3>1
@@ -445,6 +453,7 @@ var replays = []replay{
 			fetches 2 90 1 -1
 			fetches 10 90 1 90
 			append 91
+			waited
 			34.502 Fetch 1>10
 			34.503 Fetch 10>1
 			34.512 Fetch 3>1
@@ -549,6 +558,7 @@ var replays = []replay{
 			fetches 1 106 2 -1
 			fetches 3 106 2 106
 			append 107 87
+			waited
 			50.132 Fetch 2>3
 			50.138 Fetch 10>2
 			50.141 Fetch 3>2

@@ -48,7 +48,7 @@ func NewServer(state func(context.Context) *State, log *slog.Logger) *Server {
 
 // Serve returns when Close was called (nil), or with the reason why it cannot go on.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.http.Serve(l); err != http.ErrServerClosed {
+	if err := s.http.Serve(limit(l)); err != http.ErrServerClosed {
 		return err
 	}
 	return nil

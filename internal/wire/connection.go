@@ -20,8 +20,14 @@ const (
 	// readAhead is the size of the buffer in front of a connection: more than most requests, so that length and
 	// payload come with one read.
 	readAhead = 512
-	// keptBytes is how large a buffer for a request or an answer may be to be kept for the next one.
+	// keptBytes is how large a buffer for an answer may be to be kept for the next one.
 	keptBytes = 64 << 10
+	// longBytes is the total length of the long requests that the connections of a server have in progress, until they
+	// are handled. A request is long above firstRead, which those of a quorum's nodes are not, so that they
+	// never wait for a stranger's. One that is longer than the total goes alone.
+	longBytes = 512 << 10
+	// longTimeout is how long others wait at most for a long request to arrive.
+	longTimeout = 10 * time.Second
 )
 
 // connection is the server's side of one connection. Its goroutine is in serve.
@@ -31,29 +37,60 @@ type connection struct {
 	client   clientInstance
 	refused  bool // a request for its client instance id
 	software Software
-	request  []byte // buffer of the last request
-	answer   []byte // buffer of the last answer
+	request  []byte    // buffer of the last request
+	answer   []byte    // buffer of the last answer
+	share    int64     // what this connection holds of longBytes
+	due      time.Time // when the long request that is being read has to be there; zero: there is none
 }
 
 // serve answers requests one by one until the connection or the server is closed.
 func (c *connection) serve() {
 	reader := bufio.NewReaderSize(deadlineReader{c}, readAhead)
-	for c.server.ctx.Err() == nil {
-		frame, err := ReadFrame(reader, c.server.config.MaxFrameBytes, c.request)
-		if err != nil {
-			c.logReadError(err)
-			return
-		}
-		c.request = frame
-		if !c.handle(frame) {
-			return
-		}
-		if cap(c.request) > keptBytes {
-			c.request = nil
-		}
+	for c.server.ctx.Err() == nil && c.serveOne(reader) {
 		if cap(c.answer) > keptBytes {
 			c.answer = nil
 		}
+	}
+}
+
+// serveOne reads a request and answers it. false: the connection is to be closed.
+//
+// A long request waits until those of other connections leave it room, as Kafka's connections do under
+// queued.max.request.bytes. They don't block each other for ever: a request has all of its share before it is read on,
+// and longTimeout to arrive; and what its handler may wait for, that something is committed, takes short requests alone.
+func (c *connection) serveOne(r io.Reader) bool {
+	if c.request == nil {
+		c.request = make([]byte, 0, readAhead)
+	}
+	length, err := readLength(r, c.server.config.MaxFrameBytes, c.request[:4])
+	if err != nil {
+		c.logReadError(err)
+		return false
+	}
+	if length > firstRead {
+		share := int64(min(length, longBytes))
+		if c.server.long.Acquire(c.server.ctx, share) != nil {
+			return false
+		}
+		c.share, c.due = share, time.Now().Add(longTimeout)
+		defer c.release()
+	}
+	frame, err := readPayload(r, length, c.request)
+	c.due = time.Time{}
+	if err != nil {
+		c.logReadError(err)
+		return false
+	}
+	c.request = frame
+	return c.handle(frame)
+}
+
+// release forgets a long request, which is handled or given up.
+func (c *connection) release() {
+	if c.share > 0 {
+		c.request = nil
+		c.server.long.Release(c.share)
+		c.share = 0
 	}
 }
 
@@ -65,6 +102,7 @@ func (c *connection) handle(frame []byte) bool {
 	if err == nil {
 		response, err = c.dispatch(h, body, c.client.admits(&h))
 	}
+	c.release() // also if the client never takes its answer
 	if err != nil {
 		c.server.log.Warn("request refused, connection closed", c.about(h, err.Error())...)
 	}
@@ -150,7 +188,7 @@ var (
 	errBodyTooLong      = errors.New("longer than any request of this API here")
 )
 
-// deadlineReader reads from a connection and gives up after the idle timeout.
+// deadlineReader reads from a connection and gives up after the idle timeout, or when a long request is overdue.
 type deadlineReader struct{ *connection }
 
 func (r deadlineReader) Read(p []byte) (int, error) {
@@ -160,15 +198,19 @@ func (r deadlineReader) Read(p []byte) (int, error) {
 	return r.net.Read(p)
 }
 
-// extend sets a deadline of the connection to the idle timeout from now on; to grace once the server is closed. It
-// reports whether the server is still open.
+// extend sets a deadline of the connection to the idle timeout from now on, or to due; to grace once the server is
+// closed. It reports whether the server is still open.
 //
 // Close and a connection don't wait for each other: (1) the deadline is set, (2) the server is found open, (3) the
 // server is closed, (4) hurry sets the deadline anew. If (3) comes before (2), this function itself does what hurry does.
 func (c *connection) extend(set func(time.Time) error, grace time.Duration) bool {
+	deadline := c.due
 	if idle := c.server.config.IdleTimeout; idle > 0 {
-		set(time.Now().Add(idle))
+		if at := time.Now().Add(idle); deadline.IsZero() || at.Before(deadline) {
+			deadline = at
+		}
 	}
+	set(deadline)
 	if c.server.ctx.Err() != nil {
 		set(time.Now().Add(grace))
 		return false
@@ -210,7 +252,7 @@ func (c *connection) logReadError(err error) {
 		c.server.log.Warn("connection closed: not a request of Kafka's protocol, or too long a one", "remote", remote, "reason", err)
 	case errors.Is(err, io.EOF) || c.server.ctx.Err() != nil:
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		c.server.log.Debug("idle connection closed", "remote", remote)
+		c.server.log.Debug("connection closed: idle, or a long request came too slowly", "remote", remote)
 	default:
 		c.server.log.Debug("connection broken", "remote", remote, "reason", err)
 	}

@@ -32,14 +32,27 @@ func ReadFrame(r io.Reader, limit int, buf []byte) ([]byte, error) {
 	if cap(buf) < 4 {
 		buf = make([]byte, 0, firstRead)
 	}
-	if _, err := io.ReadFull(r, buf[:4]); err != nil {
+	length, err := readLength(r, limit, buf[:4])
+	if err != nil {
 		return nil, err
 	}
-	claimed := int32(binary.BigEndian.Uint32(buf[:4]))
-	if claimed < 0 || int64(claimed) > int64(limit) {
-		return nil, &FrameError{Length: claimed, Max: limit}
+	return readPayload(r, length, buf)
+}
+
+// readLength reads a length into buf, which is four bytes long. Errors: those of ReadFrame.
+func readLength(r io.Reader, limit int, buf []byte) (int, error) {
+	if _, err := io.ReadFull(r, buf); err != nil {
+		return 0, err
 	}
-	length := int(claimed)
+	claimed := int32(binary.BigEndian.Uint32(buf))
+	if claimed < 0 || int64(claimed) > int64(limit) {
+		return 0, &FrameError{Length: claimed, Max: limit}
+	}
+	return int(claimed), nil
+}
+
+// readPayload reads what follows a length, as ReadFrame does.
+func readPayload(r io.Reader, length int, buf []byte) ([]byte, error) {
 	buf = buf[:0]
 	for {
 		have := len(buf)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -80,6 +81,7 @@ type Server struct {
 	apis   []kmsg.ApiVersionsResponseApiKey // by key
 	served [kmsg.MaxKey + 1]API             // by key; Max -1: not served
 	log    *slog.Logger
+	long   *semaphore.Weighted // of longBytes
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -98,7 +100,7 @@ func NewServer(config ServerConfig) *Server {
 		config.MaxFrameBytes = MaxFrame
 	}
 	s := &Server{
-		config: config, log: config.Logger.With("listener", config.Listener),
+		config: config, log: config.Logger.With("listener", config.Listener), long: semaphore.NewWeighted(longBytes),
 		listeners: map[net.Listener]bool{}, connections: map[*connection]bool{}, perHost: map[string]int{},
 	}
 	s.left.L = &s.mu
