@@ -71,7 +71,7 @@ func (l *lab) newRivals(s system, count int) ([]*node, error) {
 		id, data := fmt.Sprint(n.id), filepath.Join(n.folder, "data")
 		switch s {
 		case etcd:
-			n.commit, n.active = n.put, n.put
+			n.commit, n.active = n.putAsLeader, n.put
 			n.command = func() *exec.Cmd {
 				return exec.Command(l.program("etcd"), "--name", "n"+id, "--data-dir", data, "--log-level", "error",
 					"--listen-client-urls", "http://"+clients[i], "--advertise-client-urls", "http://"+clients[i],
@@ -104,24 +104,51 @@ func freeAddresses(count int) ([]string, error) {
 	return all, nil
 }
 
-// put writes a key of an etcd server. One that still believes in a leader that is dead would wait for seconds.
-func (n *node) put(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-	defer cancel()
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+n.address+"/v3/kv/put", strings.NewReader(`{"key":"a2V5","value":"dmFsdWU="}`))
+// putAsLeader is put, but an error if the server is not the leader: the others would hand the put on.
+func (n *node) putAsLeader(ctx context.Context) error {
+	var status struct {
+		Leader string
+		Header struct {
+			MemberID string `json:"member_id"`
+		}
+	}
+	text, err := n.post(ctx, "/v3/maintenance/status", "{}")
 	if err != nil {
 		return err
 	}
+	if err := json.Unmarshal(text, &status); err != nil {
+		return err
+	}
+	if status.Leader != status.Header.MemberID {
+		return errNotYet
+	}
+	return n.put(ctx)
+}
+
+// put writes a key of an etcd server.
+func (n *node) put(ctx context.Context) error {
+	_, err := n.post(ctx, "/v3/kv/put", `{"key":"a2V5","value":"dmFsdWU="}`)
+	return err
+}
+
+// post asks an etcd server. One that still believes in a leader that is dead would wait for seconds.
+func (n *node) post(ctx context.Context, path, body string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+n.address+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
 	r, err := http.DefaultClient.Do(q)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
 	if err == nil && r.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s: %s", r.Status, text)
 	}
-	return err
+	return text, err
 }
 
 // commitOne lets a node that takes orders write one record.
