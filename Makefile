@@ -4,10 +4,11 @@ TAGS    := urfave_cli_no_docs
 PKG     ?= ./...
 FUZZTIME ?= 10s
 SEEDS   ?= 500
+ROUNDS  ?= 200
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test sim lint fuzz cover bench interop docs clean
+.PHONY: help build run test sim chaos lint fuzz cover bench interop docs clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,12 +29,15 @@ run: build ## Format a standalone node under ./data, without a cluster id, and s
 	@echo
 	@exec bin/kstorage start --config examples/standalone.properties --metrics-listen localhost:9404
 
-test: ## Run all tests that need only Go; RACE=1 with the race detector (needs a C compiler).
+test: ## Run all tests that need only Go, bash and curl; RACE=1 with the race detector (needs a C compiler).
 	$(GO) test $(if $(RACE),-race) -tags $(TAGS) $(PKG)
 
 sim: ## Simulate SEEDS (500) runs of clusters under faults, or as many as fit into DURATION.
 	$(GO) test -c -o bin/sim.test ./internal/sim
 	cd internal/sim && ../../bin/sim.test -test.run '^TestSim$$' $(if $(DURATION),-duration=$(DURATION),-seeds=$(SEEDS))
+
+chaos: ## Do harm to clusters of 3 and of 5 real controllers for ROUNDS (200) each; SEED=n draws the faults that another run had.
+	$(GO) test $(if $(RACE),-race) -tags $(TAGS) -count=1 -timeout 3h -v -run '^TestChaos$$' ./internal/chaos -rounds=$(ROUNDS) $(if $(SEED),-seed=$(SEED),-seed=$$(date +%s))
 
 lint: ## Check format, vet and staticcheck.
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted as gofmt does:"; echo "$$out"; exit 1; }
@@ -59,8 +63,9 @@ bench: ## Run the benchmarks, then kstorage and kfeatures beside Apache Kafka; n
 interop: ## Test against real Apache Kafka; needs Java 17 or newer and Maven.
 	$(GO) test -tags $(TAGS),interop -count=1 -timeout 60m ./interop/...
 
-docs: ## Write the texts that are made from the code: docs/cli.md, docs/cli-kfeatures.md.
+docs: ## Write the texts that are made from the code: docs/cli.md, docs/cli-kfeatures.md, and what the pages print.
 	$(GO) test -tags $(TAGS) ./cmd/kstorage ./cmd/kfeatures -run TestDocs -update
+	$(GO) test -tags $(TAGS) -count=1 ./docs -update
 
 clean: ## Remove what was built.
 	rm -rf bin coverage.out

@@ -3,6 +3,7 @@ module kstorage
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/google/uuid v1.6.0
 	github.com/klauspost/compress v1.20.4
 	github.com/magiconair/properties v1.18.13

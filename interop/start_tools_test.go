@@ -52,23 +52,30 @@ func TestToolsAskStarted(t *testing.T) {
 	endpoints(through.admin, broker)
 
 	// A voter more, and the leader goes.
-	change := func(want string, args ...string) {
+	change := func(c cluster, want string, args ...string) {
 		t.Helper()
-		r := kafkaTool(t, quorumTool, slices.Concat(direct.admin, args)...)
+		r := kafkaTool(t, quorumTool, slices.Concat(c.admin, args)...)
 		if text := r.stdout + r.stderr; (want == "") != (r.exit == 0) || !strings.Contains(text, want) {
 			t.Errorf("want %q: %s", want, r)
 		}
 	}
-	change("", "--command-config", joining.config, "add-controller")
+	add := []string{"--command-config", joining.config, "add-controller"}
+	change(through, "", add...)
 	direct.checkQuorum(t, []int{1, 2, 3, 4}, []int{5})
-	change("DuplicateVoterException", "--command-config", joining.config, "add-controller")
+	change(direct, "DuplicateVoterException", add...)
+	change(through, "DuplicateVoterException", add...)
+	added, _ := waitQuorum(t, "a leader", voters, anyLeader).replica(4)
+	removeJoining := []string{"remove-controller", "--controller-id", "4", "--controller-directory-id", kafkaid.String(added.directoryID)}
+	change(direct, "", removeJoining...)
+	change(through, "VoterNotFoundException", removeJoining...)
+	change(direct, "", add...)
 	state := waitQuorum(t, "a leader", voters, anyLeader)
 	leader, _ := state.replica(state.leader)
 	remove := []string{"remove-controller", "--controller-id", fmt.Sprint(leader.id), "--controller-directory-id", kafkaid.String(leader.directoryID)}
-	change("", remove...)
+	change(through, "", remove...)
 	left := slices.DeleteFunc([]int{1, 2, 3, 4}, func(id int) bool { return id == leader.id })
 	direct.checkQuorum(t, left, []int{leader.id, 5})
-	change("VoterNotFoundException", remove...)
+	change(direct, "VoterNotFoundException", remove...)
 	through.checkQuorum(t, left, []int{leader.id, 5})
 
 	stopInOrder(t, time.Second, servers[4])

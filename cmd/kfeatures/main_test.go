@@ -5,9 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -37,25 +34,13 @@ func (p programs) Run() int {
 // built is the folder of the program of kstorage, once it is there.
 var built string
 
-// kstorage builds that program, as this one was built, and returns its file.
+// kstorage builds that program and returns its file.
 var kstorage = sync.OnceValues(func() (string, error) {
 	var err error
 	if built, err = os.MkdirTemp("", "kfeatures-test-"); err != nil {
 		return "", err
 	}
-	args := []string{"build", "-o", built}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "-tags" || s.Key == "-race" {
-				args = append(args, s.Key+"="+s.Value)
-			}
-		}
-	}
-	out, err := exec.Command("go", append(args, "kstorage/cmd/kstorage")...).CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("go %v: %w\n%s", args, err, out)
-	}
-	return filepath.Join(built, "kstorage"), err
+	return nodetest.Build(built)
 })
 
 // outcome is what a call left behind.

@@ -25,7 +25,7 @@ func (s *session) quorumCommand() *urfave.Command {
 		UsageText: "kstorage quorum --bootstrap-controller HOST:PORT describe|add-controller|remove-controller",
 		Flags: []urfave.Flag{
 			text("bootstrap-controller", "The `ADDRESSES` of controllers, host:port with commas between them; they are tried in this order."),
-			text("bootstrap-server", "The `ADDRESSES` of brokers, in place of controllers. Brokers that are kstorage nodes pass on describe alone."),
+			text("bootstrap-server", "The `ADDRESSES` of brokers, in place of controllers; they pass it on to the active controller."),
 			text("command-config", "The configuration `FILE` of a Kafka client: timeouts, client id. For add-controller it is also the controller's, if --config is not given."),
 			onOff("status", "describe: print a summary."),
 			onOff("replication", "describe: print a table of the nodes that have the metadata log."),

@@ -243,7 +243,7 @@ func removed(code raft.Code) *kmsg.RemoveRaftVoterResponse {
 	return r
 }
 
-// A kstorage broker passes on DescribeQuorum alone.
+// A broker of an older release passes on DescribeQuorum alone.
 func TestBrokerThatDoesNotPassOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newTalk(t, network{"b:1": speaks(t, quorumAPIs[:3], func(kmsg.Request) (kmsg.Response, error) { return clusterOf(-1), nil })}, "b:1", false)

@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,6 +52,17 @@ func TestSettings(t *testing.T) {
 func FuzzSettings(f *testing.F) {
 	f.Add("client.id=me\nrequest.timeout.ms=1\nsecurity.protocol=SSL\n")
 	f.Add("retry.backoff.ms=9223372036854775807\nx=\\u0041")
+	files, err := filepath.Glob("testdata/settings/*.properties")
+	if err != nil || len(files) == 0 {
+		f.Fatal(files, err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(b))
+	}
 	f.Fuzz(func(t *testing.T, file string) {
 		s, _, err := decodeSettings("f", file)
 		if err == nil && (s.ClientID == "" || s.Timeout < 0 || s.RequestTimeout < 0 || s.RetryBackoff < 0) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -31,23 +31,8 @@ func (f handlerFunc) Handle(ctx context.Context, r *wire.Request) kmsg.Response 
 // viewOf serves f as the active controller, and returns the view of a node that has caught up with it.
 func viewOf(t *testing.T, f handlerFunc) view {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := wire.NewServer(wire.ServerConfig{
-		Listener: "CONTROLLER", APIs: controllerAPIs, Handler: f, Logger: slog.New(slog.DiscardHandler),
-		Versions: func() wire.VersionInfo { return wire.VersionInfo{} },
-	})
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(listener) }()
-	t.Cleanup(func() {
-		s.Close()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	at := raft.Endpoint{Listener: "CONTROLLER", Host: "127.0.0.1", Port: uint16(listener.Addr().(*net.TCPAddr).Port)}
+	address := netip.MustParseAddrPort(listenWith(t, f))
+	at := raft.Endpoint{Listener: "CONTROLLER", Host: address.Addr().String(), Port: address.Port()}
 	return view{leader: raft.LeaderChanged{LeaderID: 9, Epoch: 3, Endpoint: at}, clusterID: clusterA, caughtUp: true, version: features.LatestProduction}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -144,6 +145,7 @@ func (c *cluster) effect(e raft.Effect) error {
 		for _, v := range e.Voters {
 			c.voters = append(c.voters, int32(v.Key.NodeID))
 		}
+		c.log.Info("Voters", "nodes", strings.Trim(fmt.Sprint(c.voters), "[]"))
 		if c.active != nil {
 			c.active.controller.SetQuorum(c.kraftVersion, c.voters)
 		}

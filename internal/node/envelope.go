@@ -9,9 +9,19 @@ import (
 	"kstorage/internal/wire"
 )
 
-// forwardable are the APIs that a broker may forward in an Envelope, of those that are served here (KIP-590).
+// forwardable are the APIs that a broker forwards for its clients, of those that are served here (KIP-590).
 var forwardable = []kmsg.Key{
 	kmsg.DescribeQuorum, kmsg.UpdateFeatures, kmsg.UnregisterBroker, kmsg.AddRaftVoter, kmsg.RemoveRaftVoter, kmsg.UnregisterController,
+}
+
+// forwardedAPIs are forwardable, in the versions of the controllers.
+func forwardedAPIs() (list []wire.API) {
+	for _, api := range controllerAPIs {
+		if slices.Contains(forwardable, kmsg.Key(api.Key)) {
+			list = append(list, api)
+		}
+	}
+	return list
 }
 
 // envelope answers the request that a broker forwards for its client. What is wrong with it is said in the envelope, as

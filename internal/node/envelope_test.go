@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"net"
+	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"kstorage/features"
 	"kstorage/internal/controller"
 	"kstorage/internal/disk"
+	"kstorage/internal/raft"
 	"kstorage/internal/wire"
 )
 
@@ -51,9 +54,66 @@ func TestForwardedToNoController(t *testing.T) {
 	}
 }
 
+// TestBrokerForwards: what a broker's listener forwards is what Kafka 4.4.0's does, and the answer is the active controller's.
+// Where there is none, or another node than the one that is asked, the answer is NOT_CONTROLLER, as in Kafka.
+func TestBrokerForwards(t *testing.T) {
+	want := map[kmsg.Key]int16{ // as kafka-broker-api-versions shows them
+		kmsg.DescribeQuorum: 2, kmsg.UpdateFeatures: 2, kmsg.UnregisterBroker: 0, kmsg.AddRaftVoter: 1, kmsg.RemoveRaftVoter: 0, kmsg.UnregisterController: 0,
+	}
+	for _, api := range forwardedAPIs() {
+		if newest, ok := want[kmsg.Key(api.Key)]; !ok || api.Min != 0 || api.Max != newest || !slices.Contains(brokerAPIs, api) {
+			t.Errorf("%+v", api)
+		}
+		delete(want, kmsg.Key(api.Key))
+	}
+	if len(want) > 0 {
+		t.Errorf("not forwarded: %v", want)
+	}
+
+	direct, address := answered(t)
+	n := newLab(t).start(labConfig(1, 1, 2), disk.OS, t.TempDir())
+	t.Cleanup(func() { kill(n) })
+	c := loaded(t, finalized(features.MetadataVersionName, 33))
+	other := listenWith(t, &controllerHandler{quorum: n.q, cluster: c, views: c.views})
+	for _, api := range forwardedAPIs() {
+		for version := range api.Max + 1 {
+			q := kmsg.RequestForKey(api.Key)
+			q.SetVersion(version)
+			if q, ok := q.(*kmsg.DescribeQuorumRequest); ok {
+				q.Topics = describeMetadataQuorum().Topics
+			}
+			through := func(address string) kmsg.Response {
+				v := view{leader: raft.LeaderChanged{LeaderID: raft.None}}
+				if address != "" {
+					at := netip.MustParseAddrPort(address)
+					v.leader = raft.LeaderChanged{LeaderID: 1, Endpoint: raft.Endpoint{Host: at.Addr().String(), Port: at.Port()}}
+				}
+				h := &brokerHandler{channel: &controllerChannel{views: newViews(v)}}
+				defer h.channel.close()
+				return h.Handle(t.Context(), &wire.Request{Listener: "PLAINTEXT", Body: q})
+			}
+			want, err := direct.Do(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r, ok := want.(*kmsg.DescribeQuorumResponse); ok && r.Topics[0].Partitions[0].LeaderID != 1 {
+				t.Errorf("%+v", want)
+			}
+			if got := through(address); len(want.AppendTo(nil)) == 0 || wire.ErrorCode(got) != wire.ErrorCode(want) || reflect.TypeOf(got) != reflect.TypeOf(want) {
+				t.Errorf("%s v%d: %+v\nwant %+v", kmsg.NameForKey(api.Key), version, got, want)
+			}
+			for _, address := range []string{other, ""} {
+				if got := through(address); wire.ErrorCode(got) != codeNotController {
+					t.Errorf("%s v%d, no controller at %q: %+v", kmsg.NameForKey(api.Key), version, address, got)
+				}
+			}
+		}
+	}
+}
+
 // answered is a controller listener on which node 1 leads a cluster at 4.4-IV2, of one voter; the requests of the test
 // write nothing.
-func answered(t *testing.T) *wire.Client {
+func answered(t *testing.T) (*wire.Client, string) {
 	t.Helper()
 	l := newLab(t)
 	n := l.start(labConfig(1, 1), disk.OS, t.TempDir())
@@ -66,29 +126,37 @@ func answered(t *testing.T) *wire.Client {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	address := listenWith(t, &controllerHandler{quorum: n.q, cluster: c, views: c.views, clock: clock{start: time.Now(), wall: time.Now}})
+	client := wire.NewClient(address, wire.Self{ClientID: "broker"}, nil)
+	t.Cleanup(client.Close)
+	return client, address
+}
+
+// listenWith serves h on a controller listener, whose address it returns.
+func listenWith(t *testing.T, h wire.Handler) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := wire.NewServer(wire.ServerConfig{
-		Listener: "CONTROLLER", APIs: controllerAPIs, Logger: slog.New(slog.DiscardHandler),
-		Handler:  &controllerHandler{quorum: n.q, cluster: c, views: c.views, clock: clock{start: time.Now(), wall: time.Now}},
+		Listener: "CONTROLLER", APIs: controllerAPIs, Logger: slog.New(slog.DiscardHandler), Handler: h,
 		Versions: func() wire.VersionInfo { return wire.VersionInfo{} },
 	})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(listener) }()
-	client := wire.NewClient(listener.Addr().String(), wire.Self{ClientID: "broker"}, nil)
 	t.Cleanup(func() {
-		client.Close()
 		s.Close()
-		<-served
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
 	})
-	return client
+	return listener.Addr().String()
 }
 
 // TestEnvelope has the answers of a real 4.4.0 controller, but for what is marked.
 func TestEnvelope(t *testing.T) {
-	client := answered(t)
+	client, _ := answered(t)
 	// frame is a request without its length, with a client id unless that is null.
 	frame := func(q kmsg.Request, version int16, correlationID int32, null bool) []byte {
 		q.SetVersion(version)

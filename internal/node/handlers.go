@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -26,12 +27,10 @@ var (
 		{Key: int16(kmsg.ControllerRegistration), Max: 0},
 		{Key: int16(kmsg.UnregisterController), Max: 0},
 	}, wire.RaftAPIs...)
-	brokerAPIs = append([]wire.API{
+	brokerAPIs = slices.Concat([]wire.API{
 		{Key: int16(kmsg.Metadata), Max: 13},
-		{Key: int16(kmsg.UpdateFeatures), Max: 2},
-		{Key: int16(kmsg.DescribeQuorum), Max: 2},
 		{Key: int16(kmsg.DescribeCluster), Max: 2},
-	}, telemetry.APIs...)
+	}, forwardedAPIs(), telemetry.APIs)
 )
 
 // Endpoint types of DescribeCluster (KIP-919).
@@ -93,17 +92,17 @@ func (h *brokerHandler) Handle(ctx context.Context, r *wire.Request) kmsg.Respon
 		return brokerMetadata(ctx, h.cluster, h.views.get(), q, r.Listener)
 	case *kmsg.DescribeClusterRequest:
 		return describeCluster(ctx, h.cluster, h.views.get(), q, r.Listener, brokerEndpoints)
-	case *kmsg.DescribeQuorumRequest, *kmsg.UpdateFeaturesRequest:
-		return h.forward(ctx, q)
 	case *kmsg.GetTelemetrySubscriptionsRequest:
 		return h.telemetry.Get(time.Now(), r, q)
 	case *kmsg.PushTelemetryRequest:
 		return h.telemetry.Push(time.Now(), r, q)
 	}
-	return nil
+	return h.forward(ctx, r.Body)
 }
 
-// forward asks the active controller, in the version of the client. Without one the answer says so, and clients ask again.
+// forward asks the active controller, in the version of the client. Without one, or if the node that is asked is none any
+// more, the answer says so, and clients ask again. Unlike Kafka: it goes without an Envelope, as long as there is no
+// authorizer to tell who the client is.
 func (h *brokerHandler) forward(ctx context.Context, q kmsg.Request) kmsg.Response {
 	ctx, cancel := context.WithTimeout(ctx, channelTimeout)
 	defer cancel()
@@ -114,11 +113,11 @@ func (h *brokerHandler) forward(ctx context.Context, q kmsg.Request) kmsg.Respon
 		return q, nil
 	})
 	switch {
-	case err == nil:
+	case err == nil && !fromNoController(resp):
 		return resp
 	case errors.Is(err, wire.ErrUnsupported):
 		return refuse(q, codeUnsupportedVersion)
-	case errors.Is(err, errNoController):
+	case err == nil, errors.Is(err, errNoController):
 		return refuse(q, codeNotController)
 	}
 	return refuse(q, codeTimedOut)

@@ -137,6 +137,19 @@ func (p *Process) Crash() error {
 	return err
 }
 
+// PID is the id of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Ended reports whether the process has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // Kill ends the process, if it has not ended yet.
 func (p *Process) Kill() {
 	p.cmd.Process.Kill() //nolint:errcheck // it may have ended
@@ -180,8 +193,10 @@ func AwaitActive(nodes []*Process, but *Process) (*Process, error) {
 
 // Loopback is an address of this process alone, where each port that nobody else is given is free. Ports below
 // the ephemeral ones are not taken by outgoing connections either. Linux has all of 127/8 on its loopback device.
-func Loopback() string {
-	pid := os.Getpid()
+func Loopback() string { return LoopbackOf(os.Getpid()) }
+
+// LoopbackOf is such an address of another process, and its own as long as it lives.
+func LoopbackOf(pid int) string {
 	return fmt.Sprintf("127.%d.%d.%d", pid>>16&0xff, pid>>8&0xff, pid&0xff)
 }
 

@@ -233,7 +233,7 @@ func (l *link) roundTrip(ctx context.Context, q kmsg.Request) (kmsg.Response, er
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDisconnected, err)
+		return nil, fmt.Errorf("%w: %w", ErrDisconnected, broke(err))
 	}
 	select {
 	case frame, ok := <-l.answers:
@@ -260,7 +260,16 @@ func (l *link) readError() error {
 	if l.err == io.EOF {
 		return fmt.Errorf("%w: the peer closed the connection", ErrDisconnected)
 	}
-	return fmt.Errorf("%w: %w", ErrDisconnected, l.err)
+	return fmt.Errorf("%w: %w", ErrDisconnected, broke(l.err))
+}
+
+// broke is why a connection broke, without its addresses: the peer's stands in front, and the own one is another each time, which
+// would make a new reason of the same one for those who log each reason once.
+func broke(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Err
+	}
+	return err
 }
 
 // handshake asks which versions the peer speaks. One that doesn't know this version of the question answers in version

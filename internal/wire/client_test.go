@@ -457,3 +457,38 @@ func FuzzResponse(f *testing.F) {
 		}
 	})
 }
+
+// TestClientErrorText: two connections that break for the same reason break with the same words, so that who logs a
+// reason once does so.
+func TestClientErrorText(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			ReadFrame(bufio.NewReader(conn), MaxFrame, nil) //nolint:errcheck // it is reset anyway
+			conn.(*net.TCPConn).SetLinger(0)                //nolint:errcheck // it is open
+			conn.Close()
+		}
+	}()
+	addr := listener.Addr().String()
+	c := NewClient(addr, Self{}, nil)
+	defer c.Close()
+	texts := map[string]bool{}
+	for range 3 {
+		_, err := c.Do(t.Context(), kmsg.NewPtrDescribeQuorumRequest())
+		if !errors.Is(err, syscall.ECONNRESET) {
+			t.Fatal(err)
+		}
+		texts[err.Error()] = true
+	}
+	listener.Close()
+	if want := addr + ": no answer to the first request: disconnected: read: connection reset by peer"; len(texts) != 1 || !texts[want] {
+		t.Errorf("%v, want %q alone", texts, want)
+	}
+}

@@ -168,6 +168,11 @@ func FuzzFrames(f *testing.F) {
 	f.Add(append(frameOf([]byte("abc")), frameOf(nil)...), 3)
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff}, 1)
 	f.Add([]byte{0x7f, 0xff, 0xff, 0xff, 1, 2}, 1<<30)
+	var all []byte
+	for _, odd := range oddRequests(f) {
+		all = append(all, frameOf(odd.request)...)
+	}
+	f.Add(all, MaxFrame)
 	f.Fuzz(func(t *testing.T, in []byte, limit int) {
 		r := iotest.OneByteReader(bytes.NewReader(in))
 		rest := in

@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"cmp"
 	"crypto/tls"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -47,7 +49,47 @@ func TestJAAS(t *testing.T) {
 	}
 }
 
+// TestFilesOfClients reads whole files as clients have them, in the forms that Kafka's documentation shows. Apache Kafka 4.4.0
+// takes all of them but for the two that need a keytab, or leave to ask a server for a token.
+func TestFilesOfClients(t *testing.T) {
+	for file, want := range map[string]struct {
+		encrypted, certificate bool
+		mechanism, clientID    string
+		err                    string // "": none
+	}{
+		"plaintext_windows": {clientID: "caf\u00e9"},
+		"sasl_gssapi":       {err: "GSSAPI"},
+		"sasl_oauthbearer":  {err: "OAUTHBEARER"},
+		"sasl_scram":        {mechanism: "SCRAM-SHA-512", clientID: "operator-1"},
+		"sasl_ssl_plain":    {encrypted: true, mechanism: "PLAIN"},
+		"ssl_mutual":        {encrypted: true, certificate: true},
+		"ssl_pem_files":     {encrypted: true},
+		"ssl_pem_inline":    {encrypted: true, certificate: true},
+	} {
+		s, unknown, err := ReadSettings(filepath.Join("..", "testdata", "settings", file+".properties"))
+		if want.err != "" {
+			if err == nil || !strings.Contains(err.Error(), want.err) {
+				t.Errorf("%s: error %v, expected %s", file, err, want.err)
+			}
+			continue
+		}
+		if err != nil || len(unknown) > 0 || s.ClientID != cmp.Or(want.clientID, software) {
+			t.Errorf("%s: %v, unknown %q, client.id %q", file, err, unknown, s.ClientID)
+		}
+		mechanism := ""
+		if s.mechanism != nil {
+			mechanism = s.mechanism.Name()
+		}
+		if encrypted := s.tls != nil; encrypted != want.encrypted || encrypted && (s.tls.roots == nil || (s.tls.certificate != nil) != want.certificate) || mechanism != want.mechanism {
+			t.Errorf("%s: %+v, %s", file, s.tls, mechanism)
+		}
+	}
+}
+
 func FuzzJAAS(f *testing.F) {
+	f.Add("org.apache.kafka.common.security.scram.ScramLoginModule required username=\"alice\" password=\"w=o:nd\\\"er land\" ;")
+	f.Add(`com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true keyTab="/etc/a.keytab" principal="a/b@EXAMPLE.COM";`)
+	f.Add(`org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required clientId="foo" clientSecret="bar" scope="baz";`)
 	f.Add(`a.B required username="alice" password='\'x\101';`)
 	f.Add("/* // */ a optional // \n x=y ;")
 	f.Fuzz(func(_ *testing.T, text string) { parseJAAS(text) })

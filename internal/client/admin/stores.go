@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"software.sslmate.com/src/go-pkcs12"
@@ -209,7 +210,19 @@ func matches(key crypto.PrivateKey, certificate *x509.Certificate) error {
 	return nil
 }
 
+// pemOnLines ends lines where PEM has them: in a property whose lines end with a backslash blanks stand there, which Kafka
+// takes as well.
+func pemOnLines(data []byte) []byte {
+	return pemBlock.ReplaceAllFunc(data, func(block []byte) []byte {
+		parts := pemBlock.FindSubmatch(block)
+		return fmt.Appendf(nil, "\n%s\n%s\n%s\n", parts[1], bytes.Join(bytes.Fields(parts[2]), []byte("\n")), parts[3])
+	})
+}
+
+var pemBlock = regexp.MustCompile(`(-----BEGIN [A-Z0-9 ]+-----)([A-Za-z0-9+/=\s]+)(-----END [A-Z0-9 ]+-----)`)
+
 func pemCertificates(data []byte) ([]*x509.Certificate, error) {
+	data = pemOnLines(data)
 	var out []*x509.Certificate
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
@@ -226,6 +239,7 @@ func pemCertificates(data []byte) ([]*x509.Certificate, error) {
 
 // pemKey reads a key in PKCS#8, the form that Kafka takes.
 func pemKey(data []byte, password string) (crypto.PrivateKey, error) {
+	data = pemOnLines(data)
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
 		switch {
 		case block.Type == "PRIVATE KEY":

@@ -154,6 +154,27 @@ func TestKeyStore(t *testing.T) {
 	}
 }
 
+// TestPEMInOneLine: a property may have what stands on lines in PEM with any blanks in between.
+func TestPEMInOneLine(t *testing.T) {
+	for _, blank := range []string{"\n", " ", "\t", "\r\n", " \n  ", "  "} {
+		form := func(names ...string) []byte {
+			var all []byte
+			for _, name := range names {
+				all = append(all, read(t, name)...)
+			}
+			return bytes.ReplaceAll(all, []byte("\n"), []byte(blank))
+		}
+		if list, err := pemCertificates(form("client.pem", "client-key.pem", "ca.pem")); err != nil || len(list) != 2 || list[0].Subject.CommonName != "client" {
+			t.Errorf("blanks %q: %d certificates, %v", blank, len(list), err)
+		}
+		for name, password := range map[string]string{"client-key.pem": "", "client-key-encrypted.pem": "changeit"} {
+			if key, err := pemKey(form("client.pem", name), password); err != nil || key == nil {
+				t.Errorf("blanks %q, %s: %v", blank, name, err)
+			}
+		}
+	}
+}
+
 // A store that ends anywhere, or has a wrong byte anywhere, is an error and nothing else.
 func TestDamagedJKS(t *testing.T) {
 	whole := read(t, "keystore.jks")
