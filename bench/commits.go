@@ -135,7 +135,7 @@ func (l *lab) clients(s system, leader *node) (order func(load.Order) (load.Resu
 	case leader.takesOrders:
 		return leader.order, func() {}, nil
 	case s == etcd:
-		put := &node{folder: leader.folder, takesOrders: true, command: func() *exec.Cmd {
+		put := &node{folder: leader.folder, takesOrders: true, command: func(string) *exec.Cmd {
 			return exec.Command(l.program("etcdput"), "http://"+leader.address)
 		}}
 		if err := put.start(); err != nil {
@@ -176,7 +176,7 @@ func (l *lab) measureDisks(count, clients int) (worst load.Result, err error) {
 		}
 	}()
 	for i := range count {
-		n := &node{folder: folder, takesOrders: true, command: func() *exec.Cmd {
+		n := &node{folder: folder, takesOrders: true, command: func(string) *exec.Cmd {
 			return exec.Command(l.program("commit"), "disk", filepath.Join(folder, fmt.Sprint(i)), fmt.Sprint(clients*batchBytes))
 		}}
 		if err := n.start(); err != nil {

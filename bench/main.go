@@ -3,7 +3,8 @@
 // Command bench measures this project beside real Apache Kafka, and beside other systems that do what its core does, all on this
 // machine and in one run:
 //
-//	go run -tags urfave_cli_no_docs,bench ./bench [start | idle | failover | describe | commits | servers | observers]...
+//	go run -tags urfave_cli_no_docs,bench ./bench [start | idle | failover | describe | commits | servers | observers |
+//		tools | dump | million]...
 //
 //	start     from the spawn of a standalone controller, formatted before, until a client that asks it is told the
 //	          metadata.version: an active controller has committed the bootstrap records. etcd: until a put is committed
@@ -21,12 +22,16 @@
 //	          registration of a broker, or a put of etcd
 //	observers the leader of one and of three voters, with 1,000 observers that connect at once: until all have the log, from
 //	          the request of a client until an observer knows that its record is committed, and what the leader needs
+//	tools     kstorage format and info, and kafka-storage, from their spawn to their exit
+//	dump      a log of 1,000,000 records as JSON, into /dev/null
+//	million   from the spawn of a standalone controller with 1,000,000 records until it has registered a broker: on a log, with
+//	          the memory that the snapshot takes which follows, and on a checkpoint, which Kafka's default heap is too small for
 //
 // Controllers are formatted by kstorage, so with the same files, and configured alike. One client asks all, about once in a
 // millisecond. Kafka and its tool run with the JVM options of their own start scripts, less those for JMX and the garbage
 // collector's log, and without the scripts. Starts of all systems take turns, so that a busy machine is busy for all, and so do
 // descriptions and, each alone on the machine and warm, the loads of commits and servers; what is idle is so at the same
-// time; failovers, and leaders with observers, come one after the other. All takes half an hour on two cores.
+// time; failovers, and leaders with observers, come one after the other. All takes forty minutes on two cores.
 //
 // The table has medians, with the quartiles behind them, and how many times the other's median is ours. Those of commits and
 // servers have the medians of the rounds. The exit code is 1 if a target is missed, or a limit that our median must be below.
@@ -147,7 +152,11 @@ func run(names []string) (missed bool, err error) {
 	for _, m := range []struct {
 		name    string
 		measure func(*lab) ([]*figure, error)
-	}{{"start", measureStart}, {"idle", measureIdle}, {"failover", measureFailover}, {"describe", measureDescribe}, {"commits", measureCommits}, {"servers", measureServers}, {"observers", measureObservers}} {
+	}{
+		{"start", measureStart}, {"idle", measureIdle}, {"failover", measureFailover}, {"describe", measureDescribe},
+		{"commits", measureCommits}, {"servers", measureServers}, {"observers", measureObservers},
+		{"tools", measureTools}, {"dump", measureDump}, {"million", measureMillion},
+	} {
 		if len(names) > 0 && !slices.Contains(names, m.name) {
 			continue
 		}
@@ -177,8 +186,9 @@ func run(names []string) (missed bool, err error) {
 // lab has the programs, and where their nodes live.
 type lab struct {
 	scratch, kstorage string
-	commands          map[system]func(config string) *exec.Cmd       // that run a node
-	features          map[system]func(arguments ...string) *exec.Cmd // kfeatures and kafka-features
+	commands          map[system]func(config string) *exec.Cmd                            // that run a node
+	features          map[system]func(arguments ...string) *exec.Cmd                      // kfeatures and kafka-features
+	java              func(memory []string, logLevel string, command ...string) *exec.Cmd // a class of Kafka's
 	clusters          int
 	grids             []*grid
 }
@@ -198,7 +208,7 @@ func newLab(scratch string) (l *lab, version string, err error) {
 		return nil, "", fmt.Errorf("build kstorage and kfeatures: %w\n%s", err, out)
 	}
 	l = &lab{scratch: scratch, kstorage: filepath.Join(scratch, "kstorage")}
-	java := func(memory []string, logLevel string, command ...string) *exec.Cmd {
+	l.java = func(memory []string, logLevel string, command ...string) *exec.Cmd {
 		return exec.Command("java", slices.Concat(memory, []string{"-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
 			"-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true", "-Dinterop.log.level=" + logLevel, "-Dlog4j2.configurationFile=" + logging,
 			"-cp", filepath.Join(jars, "*")}, command)...)
@@ -206,7 +216,7 @@ func newLab(scratch string) (l *lab, version string, err error) {
 	l.commands = map[system]func(string) *exec.Cmd{
 		ours: func(config string) *exec.Cmd { return exec.Command(l.kstorage, "start", "--config", config) },
 		kafka: func(config string) *exec.Cmd {
-			return java([]string{"-Xmx1G", "-Xms1G"}, "info", "kafka.Kafka", config)
+			return l.java([]string{"-Xmx1G", "-Xms1G"}, "info", "kafka.Kafka", config)
 		},
 	}
 	l.features = map[system]func(...string) *exec.Cmd{
@@ -214,7 +224,7 @@ func newLab(scratch string) (l *lab, version string, err error) {
 			return exec.Command(filepath.Join(scratch, "kfeatures"), arguments...)
 		},
 		kafka: func(arguments ...string) *exec.Cmd {
-			return java([]string{"-Xmx256M"}, "warn", append([]string{"org.apache.kafka.tools.FeatureCommand"}, arguments...)...)
+			return l.java([]string{"-Xmx256M"}, "warn", append([]string{"org.apache.kafka.tools.FeatureCommand"}, arguments...)...)
 		},
 	}
 	l.commands[oursInside] = func(config string) *exec.Cmd { return exec.Command(l.program("commit"), "node", config) }

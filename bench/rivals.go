@@ -72,7 +72,7 @@ func (l *lab) newRivals(s system, count int) ([]*node, error) {
 		switch s {
 		case etcd:
 			n.commit, n.active = n.putAsLeader, n.put
-			n.command = func() *exec.Cmd {
+			n.command = func(string) *exec.Cmd {
 				return exec.Command(l.program("etcd"), "--name", "n"+id, "--data-dir", data, "--log-level", "error",
 					"--listen-client-urls", "http://"+clients[i], "--advertise-client-urls", "http://"+clients[i],
 					"--listen-peer-urls", "http://"+peers[i], "--initial-advertise-peer-urls", "http://"+peers[i],
@@ -81,7 +81,7 @@ func (l *lab) newRivals(s system, count int) ([]*node, error) {
 		case etcdRaft, hashicorp:
 			n.commit, n.takesOrders = n.commitOne, true
 			name := map[system]string{etcdRaft: "etcdraft", hashicorp: "hashicorpraft"}[s]
-			n.command = func() *exec.Cmd {
+			n.command = func(string) *exec.Cmd {
 				return exec.Command(l.program(name), "--id", id, "--dir", data, "--members", strings.Join(peers, ","))
 			}
 		}
