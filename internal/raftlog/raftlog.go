@@ -10,7 +10,7 @@
 //
 // # Durability
 //
-// Append keeps batches in memory, where Read finds them at once. Sync writes and fsyncs them: whoever calls it in a
+// Append keeps batches in memory, where Read finds them at once, and the newest ones after their fsync too. Sync writes and fsyncs them: whoever calls it in a
 // loop, whenever something was appended, gets group commit, since all that came in meanwhile is the next group. Each
 // group is one write to one file, at most maxGroupBytes long unless it is a single batch, and the next one is written
 // when its fsync has ended. So after a crash only the last group can be torn.
@@ -114,6 +114,7 @@ type Log struct {
 	start     raft.Offset
 	segments  []*segment        // at least one; the last one is appended to
 	pending   []pending         // appended, not synced
+	recent    recent            // the last ones that are synced
 	appended  raft.Synced       // of the last AppendLog
 	synced    raft.Synced       // of the last one that is durable
 	snapshots []raft.SnapshotID // ascending
