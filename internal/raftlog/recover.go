@@ -224,7 +224,7 @@ func (l *Log) scanEnd(r *recovery, s *segment, last bool, zeroes int64, err erro
 		return &CorruptError{File: s.name, Offset: damage.Offset, Reason: damage.Reason + ", and a later segment follows"}
 	}
 	if err == io.EOF {
-		s.reserved, s.unused = s.size+zeroes, true
+		l.reserved, l.unused = s.size+zeroes, true
 		return nil
 	}
 	r.torn, err = l.classify(r, s, damage)
@@ -277,7 +277,7 @@ func (l *Log) repair(r *recovery) error {
 		}
 	case r.torn != nil:
 		l.repaired("%s: cut at byte %d: the last write was not finished, %d bytes are left of it", l.active().name, r.torn.position, r.torn.end-r.torn.position)
-		if err := l.active().cut(); err != nil {
+		if err := l.cut(); err != nil {
 			return err
 		}
 	}
