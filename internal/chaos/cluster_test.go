@@ -80,6 +80,10 @@ func newCluster(t *testing.T, controllers int) *cluster {
 			roles, listeners, advertised = append(roles, "controller"), append(listeners, "CONTROLLER://"+address), append(advertised, "CONTROLLER://"+c.addresses[i])
 			c.network.add(n.id, c.addresses[i], address)
 		}
+		retention := "1000000000"
+		if n.broker {
+			retention = "50000" // looked at once a minute: who is behind then, if it leads, fetches a snapshot
+		}
 		conf := []string{
 			"process.roles=" + strings.Join(roles, ","),
 			"node.id=" + strconv.Itoa(n.id),
@@ -96,7 +100,7 @@ func newCluster(t *testing.T, controllers int) *cluster {
 			"broker.heartbeat.interval.ms=100",
 			"metadata.log.max.record.bytes.between.snapshots=100000",
 			"metadata.log.segment.ms=2000",
-			"metadata.max.retention.bytes=200000", // looked at once a minute: who is behind then fetches a snapshot
+			"metadata.max.retention.bytes=" + retention,
 		}
 		must(t, os.WriteFile(filepath.Join(n.dir, "server.properties"), []byte(strings.Join(conf, "\n")+"\n"), 0o644))
 		c.nodes = append(c.nodes, n)
@@ -143,7 +147,7 @@ func (c *cluster) start(n *node) {
 func (c *cluster) crash(n *node) {
 	c.t.Helper()
 	c.network.refuse(n.id)
-	must(c.t, n.Crash())
+	c.must(n.Crash())
 }
 
 // controllers are those nodes.
@@ -159,9 +163,7 @@ func (c *cluster) leader() *node {
 		processes = append(processes, n.Process)
 	}
 	active, err := nodetest.AwaitActive(processes, nil)
-	if err != nil {
-		c.fatalf("%v", err)
-	}
+	c.must(err)
 	return c.nodes[slices.Index(processes, active)]
 }
 
@@ -217,9 +219,7 @@ func (c *cluster) caughtUp(end int64) {
 		}
 		return len(behind) == 0 && len(s.CurrentVoters) == len(c.addresses)
 	})
-	if err != nil {
-		c.fatalf("%v", err)
-	}
+	c.must(err)
 }
 
 // shutDown ends the brokers and a minority of the controllers as an operator does. The others would wait for a successor.
@@ -230,7 +230,7 @@ func (c *cluster) shutDown() {
 		if i < majority {
 			c.crash(n)
 		} else {
-			must(c.t, n.Quit(syscall.SIGTERM))
+			c.must(n.Quit(syscall.SIGTERM))
 		}
 	}
 }
@@ -259,6 +259,14 @@ func (c *cluster) sameID() string {
 		return id
 	}
 	return ""
+}
+
+// must ends the test if something cannot be done.
+func (c *cluster) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.fatalf("%v", err)
+	}
 }
 
 // fatalf ends the test and shows what the nodes have to say.

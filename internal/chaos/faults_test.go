@@ -30,9 +30,11 @@ type fault struct {
 	may   func(n *node) bool // whether a node may have it; nil: it may
 }
 
+var kill = fault{"kill", (*faults).kill, nil}
+
 // kinds are the faults that a node may have.
 var kinds = []fault{
-	{"kill", (*faults).kill, nil},
+	kill,
 	{"stop", (*faults).stop, nil},
 	{"cut", links(cut, to, from), nil},
 	{"black hole", links(hole, to, from), nil},
@@ -56,6 +58,7 @@ func ownsDisk(n *node) bool { return n.disk.owned }
 // blows hit all nodes at once, and are over at once.
 var blows = []fault{
 	{"kill all", (*faults).killAll, nil},
+	{"storm", (*faults).storm, nil},
 	{"reset all", (*faults).resetAll, nil},
 	{"reset the leader", (*faults).resetLeader, nil},
 }
@@ -63,8 +66,9 @@ var blows = []fault{
 const (
 	enough   = 20 // acknowledged requests that show that a cluster works
 	longest  = time.Second
-	blowEach = 8 // rounds
-	stayEach = 4 // faults: one that goes on into the next round
+	lull     = 50 * time.Millisecond // in a storm
+	blowEach = 5                     // rounds
+	stayEach = 4                     // faults: one that goes on into the next round
 )
 
 func (f *faults) String() string {
@@ -89,10 +93,18 @@ func (f *faults) round() {
 	f.load.await(enough) // by the others
 	time.Sleep(time.Duration(f.random.Int64N(int64(longest))))
 	f.cluster.alive()
+	var mended []*node
 	for _, n := range f.cluster.nodes {
 		if n.mend != nil && f.random.IntN(stayEach) > 0 {
-			f.mend(n)
+			mended = append(mended, n)
 		}
+	}
+	for _, n := range mended {
+		// A node comes back that is behind, and finds an election.
+		if leader := f.cluster.leader(); n.controller && leader.mend == nil && len(f.removed) == 0 && f.random.IntN(2) == 0 {
+			f.begin(kill, leader)
+		}
+		f.mend(n)
 	}
 	f.load.await(enough)
 	f.look()
@@ -204,16 +216,28 @@ func (f *faults) killAll(*node) func() {
 	return nil
 }
 
+// storm kills one controller after the other, most of them while a leader is being elected.
+func (f *faults) storm(*node) func() {
+	controllers := f.cluster.controllers()
+	for range 5 * len(controllers) {
+		n := controllers[f.random.IntN(len(controllers))]
+		f.cluster.crash(n)
+		f.cluster.start(n)
+		time.Sleep(time.Duration(f.random.Int64N(int64(lull))))
+	}
+	return nil
+}
+
 func (f *faults) stop(n *node) func() {
-	must(f.cluster.t, n.Signal(syscall.SIGSTOP))
-	return func() { must(f.cluster.t, n.Signal(syscall.SIGCONT)) }
+	f.cluster.must(n.Signal(syscall.SIGSTOP))
+	return func() { f.cluster.must(n.Signal(syscall.SIGCONT)) }
 }
 
 // refuse closes the port of a node that runs.
 func (f *faults) refuse(n *node) func() {
 	f.cluster.network.refuse(n.id)
 	f.cluster.network.reset(n.id)
-	return func() { must(f.cluster.t, f.cluster.network.accept(n.id)) }
+	return func() { f.cluster.must(f.cluster.network.accept(n.id)) }
 }
 
 func (f *faults) resetAll(*node) func() {
@@ -290,16 +314,16 @@ var stopped = regexp.MustCompile(`cannot write \S+: (no space left on device|fil
 
 // fullDisk waits for the end of a node on a full disk: it must be for that reason, and for the first write that fails.
 func (f *faults) fullDisk(n *node) func() {
-	must(f.cluster.t, n.disk.fill())
+	f.cluster.must(n.disk.fill())
 	f.ends(n)
 	return func() {
-		must(f.cluster.t, n.disk.free())
+		f.cluster.must(n.disk.free())
 		f.cluster.start(n)
 	}
 }
 
 func (f *faults) tornWrite(n *node) func() {
-	must(f.cluster.t, limitFiles(n.PID(), n.logDir(), f.random.Int64N(300)))
+	f.cluster.must(limitFiles(n.PID(), n.logDir(), f.random.Int64N(300)))
 	f.ends(n)
 	return func() { f.cluster.start(n) }
 }
@@ -307,9 +331,7 @@ func (f *faults) tornWrite(n *node) func() {
 func (f *faults) ends(n *node) {
 	code, err := n.End()
 	f.cluster.network.refuse(n.id)
-	if err != nil {
-		f.cluster.fatalf("%v", err)
-	}
+	f.cluster.must(err)
 	if log, _ := n.Read(); code != 1 || !stopped.Match(log) {
 		f.cluster.fatalf("%v", n.Fault("has ended with exit code %d and not as one whose disk is full", code))
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"kstorage/internal/wire"
 )
 
@@ -98,9 +100,18 @@ func (n *network) refuse(node int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if p := n.proxies[node]; p != nil && p.listener != nil {
-		p.listener.Close()
+		closePort(p.listener)
 		p.listener = nil
 	}
+}
+
+// closePort closes a port at once: without the shutdown it would stay open as long as a process that is being started, of another test,
+// still has a copy of the descriptor.
+func closePort(l net.Listener) {
+	if c, err := l.(*net.TCPListener).SyscallConn(); err == nil {
+		c.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_RDWR) }) //nolint:errcheck // it is closed then
+	}
+	l.Close()
 }
 
 // set changes links.
@@ -161,7 +172,7 @@ func (n *network) close() {
 	n.closed = true
 	for _, p := range n.proxies {
 		if p.listener != nil {
-			p.listener.Close()
+			closePort(p.listener)
 		}
 	}
 	n.resetWhere(func(*passage) bool { return true })
