@@ -1,7 +1,9 @@
 package chaos
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
@@ -11,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // faults does harm to a cluster.
@@ -323,7 +327,18 @@ func (f *faults) fullDisk(n *node) func() {
 }
 
 func (f *faults) tornWrite(n *node) func() {
-	f.cluster.must(limitFiles(n.PID(), n.logDir(), f.random.Int64N(300)))
+	more, limited := f.random.Int64N(300), ""
+	f.cluster.eventually(n.name+" ends", func() bool {
+		// A segment that was begun meanwhile would have room.
+		segment, err := lastSegment(n.logDir())
+		if err == nil && segment != limited {
+			limited, err = limitFiles(n.PID(), n.logDir(), more)
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) { // a segment, or the process, has just gone
+			f.cluster.must(err)
+		}
+		return n.Ended()
+	})
 	f.ends(n)
 	return func() { f.cluster.start(n) }
 }
