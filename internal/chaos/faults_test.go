@@ -138,8 +138,8 @@ func (f *faults) mendAll() {
 	}
 }
 
-// victims are nodes without a fault that get one: controllers, most often the leader, but a minority of them with those that have one;
-// and now and then a broker.
+// victims are nodes without a fault that get one: controllers, most often the leader, but a minority of them with
+// those that have one; and now and then a broker.
 func (f *faults) victims() []*node {
 	var out []*node
 	controllers := f.cluster.controllers()
@@ -316,7 +316,8 @@ func (f *faults) voters() (ids []int32) {
 // stopped is what a node says whose disk has no room.
 var stopped = regexp.MustCompile(`cannot write \S+: (no space left on device|file too large)\n(.*\n)*?  fix: +see to the disk, the space that is left`)
 
-// fullDisk waits for the end of a node on a full disk: it must be for that reason, and for the first write that fails.
+// fullDisk waits for the end of a node on a full disk: it must be for that reason, and for the first write that
+// fails.
 func (f *faults) fullDisk(n *node) func() {
 	f.cluster.must(n.disk.fill())
 	f.ends(n)
