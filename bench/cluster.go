@@ -27,7 +27,7 @@ const (
 	clusterID = "Wq9rPWnzQ4uv0sRyMKXc1w"
 
 	// limit is how long a node may take for anything. Only a run that fails waits so long.
-	limit = time.Minute
+	limit = 5 * time.Minute
 	// pause is between two questions.
 	pause = 500 * time.Microsecond
 )

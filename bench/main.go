@@ -2,7 +2,7 @@
 
 // Command bench measures `kstorage start` and kfeatures beside real Apache Kafka, both on this machine and in one run:
 //
-//	go run -tags urfave_cli_no_docs,bench ./bench [start | idle | failover | describe | observers]...
+//	go run -tags urfave_cli_no_docs,bench ./bench [start | idle | failover | describe | observers | tools | dump | million]...
 //
 //	start     from the spawn of a standalone controller, formatted before, until a client that asks it is told the
 //	          metadata.version: an active controller has committed the bootstrap records
@@ -14,12 +14,16 @@
 //	          Kafka's
 //	observers the leader of one and of three voters, with 1,000 observers that connect at once: until all have the log, from
 //	          the request of a client until an observer knows that its record is committed, and what the leader needs
+//	tools     kstorage format and info, and kafka-storage, from their spawn to their exit
+//	dump      a log of 1,000,000 records as JSON, into /dev/null
+//	million   from the spawn of a standalone controller with 1,000,000 records until it has registered a broker: on a log, with
+//	          the memory that the snapshot takes which follows, and on a checkpoint, which Kafka's default heap is too small for
 //
 // Both are formatted by kstorage, so with the same files, and configured alike. One client asks both, about once in a
 // millisecond. Kafka and its tool run with the JVM options of their own start scripts, less those for JMX and the garbage
 // collector's log, and without the scripts. Starts of the two take turns, so that a busy machine is busy for both, and so do
 // descriptions; what is idle is so at the same time; failovers, and leaders with observers, come one after the other. All
-// takes ten minutes on two cores.
+// takes fifteen minutes on two cores.
 //
 // The table has medians, with the quartiles behind them, and how many times the other's median is ours. The exit code is 1
 // if one of these ratios is below its target, or our median not below a limit that it has. It needs a JDK and, until Kafka's
@@ -139,7 +143,10 @@ func run(names []string) (missed bool, err error) {
 	for _, m := range []struct {
 		name    string
 		measure func(*lab) ([]*figure, error)
-	}{{"start", measureStart}, {"idle", measureIdle}, {"failover", measureFailover}, {"describe", measureDescribe}, {"observers", measureObservers}} {
+	}{
+		{"start", measureStart}, {"idle", measureIdle}, {"failover", measureFailover}, {"describe", measureDescribe}, {"observers", measureObservers},
+		{"tools", measureTools}, {"dump", measureDump}, {"million", measureMillion},
+	} {
 		if len(names) > 0 && !slices.Contains(names, m.name) {
 			continue
 		}
@@ -157,8 +164,9 @@ func run(names []string) (missed bool, err error) {
 // lab has the programs, and where their nodes live.
 type lab struct {
 	scratch, kstorage string
-	commands          map[system]func(config string) *exec.Cmd       // that run a node
-	features          map[system]func(arguments ...string) *exec.Cmd // kfeatures and kafka-features
+	commands          map[system]func(config string) *exec.Cmd                            // that run a node
+	features          map[system]func(arguments ...string) *exec.Cmd                      // kfeatures and kafka-features
+	java              func(memory []string, logLevel string, command ...string) *exec.Cmd // a class of Kafka's
 	clusters          int
 }
 
@@ -177,7 +185,7 @@ func newLab(scratch string) (l *lab, version string, err error) {
 		return nil, "", fmt.Errorf("build kstorage and kfeatures: %w\n%s", err, out)
 	}
 	l = &lab{scratch: scratch, kstorage: filepath.Join(scratch, "kstorage")}
-	java := func(memory []string, logLevel string, command ...string) *exec.Cmd {
+	l.java = func(memory []string, logLevel string, command ...string) *exec.Cmd {
 		return exec.Command("java", slices.Concat(memory, []string{"-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
 			"-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true", "-Dinterop.log.level=" + logLevel, "-Dlog4j2.configurationFile=" + logging,
 			"-cp", filepath.Join(jars, "*")}, command)...)
@@ -185,7 +193,7 @@ func newLab(scratch string) (l *lab, version string, err error) {
 	l.commands = map[system]func(string) *exec.Cmd{
 		ours: func(config string) *exec.Cmd { return exec.Command(l.kstorage, "start", "--config", config) },
 		kafka: func(config string) *exec.Cmd {
-			return java([]string{"-Xmx1G", "-Xms1G"}, "info", "kafka.Kafka", config)
+			return l.java([]string{"-Xmx1G", "-Xms1G"}, "info", "kafka.Kafka", config)
 		},
 	}
 	l.features = map[system]func(...string) *exec.Cmd{
@@ -193,7 +201,7 @@ func newLab(scratch string) (l *lab, version string, err error) {
 			return exec.Command(filepath.Join(scratch, "kfeatures"), arguments...)
 		},
 		kafka: func(arguments ...string) *exec.Cmd {
-			return java([]string{"-Xmx256M"}, "warn", append([]string{"org.apache.kafka.tools.FeatureCommand"}, arguments...)...)
+			return l.java([]string{"-Xmx256M"}, "warn", append([]string{"org.apache.kafka.tools.FeatureCommand"}, arguments...)...)
 		},
 	}
 	return l, version, nil

@@ -25,6 +25,7 @@ type Writer struct {
 	open     record.Builder // the batch that records are added to
 	openTime int64          // AppendTime of its first record
 	decoder  record.Decoder
+	entries  []record.Entry // memory of Append
 }
 
 // RecordError says that a value passed to Append is no metadata record.
@@ -79,12 +80,13 @@ func votersRecord(voters []Voter) record.Record {
 // does not exceed 8 MiB. Errors: *RecordError, and then nothing was added; those of the underlying writer.
 // Unlike Kafka: a call with more than 8 MiB is not an error, but cut.
 func (w *Writer) Append(values ...[]byte) error {
-	entries := make([]record.Entry, len(values))
+	entries := slices.Grow(w.entries[:0], len(values))[:len(values)]
+	w.entries = entries
 	for i := range values {
 		if _, err := w.decoder.Decode(values[i]); err != nil {
 			return &RecordError{Index: i, Reason: err.Error()}
 		}
-		entries[i].Value = values[i]
+		entries[i] = record.Entry{Value: values[i]}
 		if size := new(record.Builder).SizeWith(entries[i]); size > record.MaxBatchBytes {
 			return &RecordError{Index: i, Reason: fmt.Sprintf("its batch would have %d bytes, the limit is %d", size, record.MaxBatchBytes)}
 		}

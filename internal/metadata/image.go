@@ -36,6 +36,10 @@ type Image struct {
 	topics  topics
 	configs table[configResource, map[string]string] // a value is never changed
 	kept    [len(keptKinds)]table[string, string]
+
+	// Memory that is used again and again, of this image alone.
+	decoder partitionDecoder
+	encoded []byte
 }
 
 // Broker is the registration of a broker. It is never changed: a change of the registration makes a new one.
@@ -115,6 +119,7 @@ func (i *Image) Clone() *Image {
 	c.topics.brokerReplicas = maps.Clone(i.topics.brokerReplicas)
 	// Parts belong to the old owner, who is nobody now.
 	c.owner, i.owner = new(owner), new(owner)
+	c.decoder, c.encoded = partitionDecoder{}, nil
 	return &c
 }
 
@@ -237,9 +242,12 @@ func (i *Image) Partitions(broker int32) iter.Seq[record.Record] {
 		if i.Replicas(broker) == 0 {
 			return
 		}
-		for r := range i.partitions() {
-			if slices.Contains(r.Int32s("Replicas"), broker) && !yield(r) {
-				return
+		var d partitionDecoder
+		for _, t := range i.sortedTopics() {
+			for _, p := range t.partitions {
+				if p.hasReplica(broker) && !yield(d.decode(t.id, p)) {
+					return
+				}
 			}
 		}
 	}

@@ -67,14 +67,14 @@ func (i *Image) appendCluster(p *portions, v features.MetadataVersion) {
 func (i *Image) appendTopics(p *portions, v features.MetadataVersion) {
 	version := partitionVersion(v)
 	elr := i.levels[eligibleReplicasFeature] > 0
-	var d record.Decoder
+	var d partitionDecoder
 	for _, t := range i.sortedTopics() {
 		r := record.New(record.Topic, 0)
 		r.SetText("Name", t.name)
 		r.SetUUID("TopicId", t.id)
 		p.record(r)
 		for _, part := range t.partitions {
-			r := mustDecode(&d, part.value)
+			r := d.decode(t.id, part)
 			r.Version = version
 			if !elr {
 				for _, field := range elrFields {
@@ -114,6 +114,7 @@ func (i *Image) appendKept(p *portions, kind int) {
 type portions struct {
 	w      *checkpoint.Writer
 	values [][]byte
+	memory []byte // that encoded values of the portion are in
 	err    error
 }
 
@@ -121,12 +122,13 @@ func (p *portions) record(r record.Record) {
 	if p.err != nil {
 		return
 	}
-	value, err := r.AppendValue(nil)
-	if err != nil {
+	start := len(p.memory)
+	var err error
+	if p.memory, err = r.AppendValue(p.memory); err != nil {
 		p.err = fmt.Errorf("snapshot: %w", err)
 		return
 	}
-	p.value(value)
+	p.value(p.memory[start:])
 }
 
 func (p *portions) value(v []byte) {
@@ -139,5 +141,5 @@ func (p *portions) flush() {
 	if p.err == nil && len(p.values) > 0 {
 		p.err = p.w.Append(p.values...)
 	}
-	p.values = p.values[:0]
+	p.values, p.memory = p.values[:0], p.memory[:0]
 }

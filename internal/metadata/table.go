@@ -111,7 +111,7 @@ func (i *Image) keptRecords(kind int) iter.Seq[record.Record] {
 		rows := i.kept[kind].rows
 		var d record.Decoder
 		for _, key := range slices.Sorted(maps.Keys(rows)) {
-			if !yield(mustDecode(&d, rows[key])) {
+			if !yield(mustDecode(&d, []byte(rows[key]))) {
 				return
 			}
 		}
@@ -119,8 +119,8 @@ func (i *Image) keptRecords(kind int) iter.Seq[record.Record] {
 }
 
 // mustDecode decodes what was encoded here.
-func mustDecode(d *record.Decoder, value string) record.Record {
-	r, err := d.Decode([]byte(value))
+func mustDecode(d *record.Decoder, value []byte) record.Record {
+	r, err := d.Decode(value)
 	if err != nil {
 		panic(fmt.Sprintf("metadata: kept record %x: %v", value, err))
 	}

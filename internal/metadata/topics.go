@@ -1,9 +1,10 @@
 package metadata
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/binary"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
@@ -13,8 +14,7 @@ import (
 	"kstorage/internal/record"
 )
 
-// topics is all topics. Partitions are kept as encoded records: a cluster can have hundreds of thousands of them, and
-// this node acts on none.
+// topics is all topics.
 type topics struct {
 	byID           table[uuid.UUID, *topic]
 	brokerReplicas map[int32]int // partitions with a replica on the broker; none is 0
@@ -27,13 +27,66 @@ type topic struct {
 	partitions []partition // by id
 }
 
-type partition struct {
-	id    int32
-	value string // PartitionRecord, its newest version
+func (t *topic) find(id int32) (index int, ok bool) {
+	return slices.BinarySearchFunc(t.partitions, id, func(p partition, id int32) int { return cmp.Compare(p.id(), id) })
 }
 
-func (t *topic) find(id int32) (index int, ok bool) {
-	return slices.BinarySearchFunc(t.partitions, id, func(p partition, id int32) int { return cmp.Compare(p.id, id) })
+// partition is the state of a partition as an encoded PartitionRecord of the newest version, without what is the same in all
+// of a topic: a cluster can have a million of them.
+//
+//	in the record:  frame, apiKey, version | PartitionId int32 | TopicId | Replicas | all else
+//	here:           PartitionId int32 | Replicas | all else
+type partition string
+
+const (
+	partitionIDBytes = 4
+	topicIDBytes     = 16
+)
+
+// partitionHead is frame, apiKey and version.
+var partitionHead = []byte{record.FrameVersion, byte(record.Partition.Key), byte(record.Partition.Latest)}
+
+// partitionOf takes what it keeps out of value, which it overwrites.
+func partitionOf(value []byte) partition {
+	id := value[len(partitionHead):][:partitionIDBytes]
+	kept := value[len(partitionHead)+topicIDBytes:]
+	copy(kept, id)
+	return partition(kept)
+}
+
+func (p partition) id() int32 { return int32At(p, 0) }
+
+// replicas returns the brokers that have a replica, four bytes each.
+func (p partition) replicas() partition {
+	// Behind them there are more bytes than the longest length has.
+	length, size := binary.Uvarint([]byte(p[partitionIDBytes : partitionIDBytes+binary.MaxVarintLen32]))
+	return p[partitionIDBytes+size:][:4*(length-1)]
+}
+
+func (p partition) hasReplica(broker int32) bool {
+	list := p.replicas()
+	for at := 0; at < len(list); at += 4 {
+		if int32At(list, at) == broker {
+			return true
+		}
+	}
+	return false
+}
+
+func int32At(p partition, at int) int32 { return int32(binary.BigEndian.Uint32([]byte(p[at : at+4]))) }
+
+// partitionDecoder decodes partitions into memory that it uses again: a record is valid until the next one.
+type partitionDecoder struct {
+	value   []byte
+	decoder record.Decoder
+}
+
+func (d *partitionDecoder) decode(topic uuid.UUID, p partition) record.Record {
+	d.value = append(slices.Grow(d.value[:0], len(partitionHead)+topicIDBytes+len(p)), partitionHead...)
+	d.value = append(d.value, p[:partitionIDBytes]...)
+	d.value = append(d.value, topic[:]...)
+	d.value = append(d.value, p[partitionIDBytes:]...)
+	return mustDecode(&d.decoder, d.value)
 }
 
 // sortedTopics returns the topics by name.
@@ -48,20 +101,6 @@ func (i *Image) sortedTopics() []*topic {
 	return list
 }
 
-// partitions returns the partitions of all topics. A record is valid until the next one.
-func (i *Image) partitions() iter.Seq[record.Record] {
-	return func(yield func(record.Record) bool) {
-		var d record.Decoder
-		for _, t := range i.sortedTopics() {
-			for _, p := range t.partitions {
-				if !yield(mustDecode(&d, p.value)) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // writableTopic returns a topic to be changed, nil if there is none.
 func (i *Image) writableTopic(id uuid.UUID) *topic {
 	t := i.topics.byID.rows[id]
@@ -73,9 +112,13 @@ func (i *Image) writableTopic(id uuid.UUID) *topic {
 	return c
 }
 
-// countReplicas adds n to the partitions that brokers have a replica of.
-func (i *Image) countReplicas(r record.Row, n int) {
-	brokers := r.Int32s("Replicas")
+// countReplicas adds n to the partitions that the brokers of p have a replica of.
+func (i *Image) countReplicas(p partition, n int) {
+	list := p.replicas()
+	brokers := make([]int32, 0, 8)
+	for at := 0; at < len(list); at += 4 {
+		brokers = append(brokers, int32At(list, at))
+	}
 	slices.Sort(brokers)
 	for _, b := range slices.Compact(brokers) {
 		if i.topics.brokerReplicas[b] += n; i.topics.brokerReplicas[b] == 0 {
@@ -85,9 +128,8 @@ func (i *Image) countReplicas(r record.Row, n int) {
 }
 
 func (i *Image) dropReplicas(t *topic) {
-	var d record.Decoder
 	for _, p := range t.partitions {
-		i.countReplicas(mustDecode(&d, p.value).Row, -1)
+		i.countReplicas(p, -1)
 	}
 }
 
@@ -148,9 +190,8 @@ func (i *Image) changePartition(change record.Record) error {
 	if !ok {
 		return fmt.Errorf("topic %s has no partition %d", t.name, change.Int("PartitionId"))
 	}
-	var d record.Decoder
-	r := mustDecode(&d, t.partitions[at].value)
-	replicas := r.Int32s("Replicas")
+	r := i.decoder.decode(t.id, t.partitions[at])
+	replicas := r.Len("Replicas")
 	for _, field := range replicaFields {
 		if !change.Null(field) {
 			r.SetInt32s(field, change.Int32s(field))
@@ -159,7 +200,7 @@ func (i *Image) changePartition(change record.Record) error {
 	switch {
 	case !change.Null("Directories"):
 		r.SetUUIDs("Directories", change.UUIDs("Directories"))
-	case !change.Null("Replicas") && len(replicas) != len(r.Int32s("Replicas")):
+	case !change.Null("Replicas") && replicas != r.Len("Replicas"):
 		r.SetUUIDs("Directories", nil)
 	}
 	if leader := change.Int("Leader"); leader != noLeaderChange {
@@ -181,19 +222,19 @@ func (i *Image) storePartition(t *topic, r record.Record) error {
 	if state := r.Int("LeaderRecoveryState"); state != 0 && state != 1 {
 		return fmt.Errorf("unknown leader recovery state %d", state)
 	}
-	replicas, directories := len(r.Int32s("Replicas")), len(r.UUIDs("Directories"))
+	replicas, directories := r.Len("Replicas"), r.Len("Directories")
 	if directories != 0 && directories != replicas {
 		return fmt.Errorf("%d directories for %d replicas", directories, replicas)
 	}
 	r.Version = r.Message.Latest
-	value, err := r.AppendValue(nil)
+	value, err := r.AppendValue(i.encoded[:0])
 	if err != nil {
 		return err
 	}
-	emptyELR := func(field string) bool { return !r.Null(field) && len(r.Int32s(field)) == 0 }
+	emptyELR := func(field string) bool { return !r.Null(field) && r.Len(field) == 0 }
 	if directories < replicas || slices.ContainsFunc(elrFields, emptyELR) {
 		var d record.Decoder
-		r = mustDecode(&d, string(value)) // a copy
+		r = mustDecode(&d, bytes.Clone(value))
 		// A record of a version without directories leaves open in which ones the replicas are: the zero id says so.
 		if directories < replicas {
 			r.SetUUIDs("Directories", make([]uuid.UUID, replicas))
@@ -207,17 +248,17 @@ func (i *Image) storePartition(t *topic, r record.Record) error {
 			return err
 		}
 	}
-	p := partition{id: int32(r.Int("PartitionId")), value: string(value)}
-	at, ok := t.find(p.id)
+	i.encoded = value
+	p := partitionOf(value)
+	at, ok := t.find(p.id())
 	if !ok {
 		t.partitions = slices.Insert(t.partitions, at, p)
-		i.countReplicas(r.Row, 1)
+		i.countReplicas(p, 1)
 		return nil
 	}
-	var d record.Decoder
-	if old := mustDecode(&d, t.partitions[at].value); !slices.Equal(old.Int32s("Replicas"), r.Int32s("Replicas")) {
-		i.countReplicas(old.Row, -1)
-		i.countReplicas(r.Row, 1)
+	if old := t.partitions[at]; old.replicas() != p.replicas() {
+		i.countReplicas(old, -1)
+		i.countReplicas(p, 1)
 	}
 	t.partitions[at] = p
 	return nil
@@ -243,14 +284,14 @@ func (i *Image) clearELR(r record.Record) error {
 }
 
 func (i *Image) clearTopicELR(id uuid.UUID) error {
-	var d record.Decoder
+	var d partitionDecoder
 	for _, p := range i.topics.byID.rows[id].partitions {
-		r := mustDecode(&d, p.value)
-		if len(r.Int32s("EligibleLeaderReplicas")) == 0 && len(r.Int32s("LastKnownElr")) == 0 {
+		r := d.decode(id, p)
+		if r.Len("EligibleLeaderReplicas") == 0 && r.Len("LastKnownElr") == 0 {
 			continue
 		}
 		change := record.New(record.PartitionChange, record.PartitionChange.Latest)
-		change.SetInt("PartitionId", int64(p.id))
+		change.SetInt("PartitionId", int64(p.id()))
 		change.SetUUID("TopicId", id)
 		change.SetInt32s("EligibleLeaderReplicas", nil)
 		change.SetInt32s("LastKnownElr", nil)

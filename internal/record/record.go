@@ -165,6 +165,12 @@ func (r Row) SetBytes(name string, b []byte) {
 	}
 }
 
+// Len returns how many elements an array of int32 or UUIDs has, 0 for null.
+func (r Row) Len(name string) int {
+	f, v := r.field(name, Int32s, UUIDs)
+	return len(v.data) / f.minSize
+}
+
 // Int32s returns an array of int32, nil for null.
 func (r Row) Int32s(name string) []int32 {
 	_, v := r.field(name, Int32s)
