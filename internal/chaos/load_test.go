@@ -38,6 +38,7 @@ const (
 	burst          = 20 // requests that a client sends one after the other, at most
 	pause          = 400 * time.Millisecond
 	callTimeout    = 2 * time.Second
+	look           = time.Second // between two at the nodes, while nothing is acknowledged
 	askTimeout     = 500 * time.Millisecond
 )
 
@@ -138,6 +139,8 @@ func (l *load) await(n int) {
 		}
 		select {
 		case <-more:
+		case <-time.After(look):
+			l.cluster.alive()
 		case <-timeout:
 			l.cluster.fatalf("%d acknowledged requests in %v, %d were waited for", now-start, nodetest.Patience, n)
 		}
