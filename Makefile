@@ -4,17 +4,27 @@ TAGS    := urfave_cli_no_docs
 PKG     ?= ./...
 FUZZTIME ?= 10s
 SEEDS   ?= 500
+PREFIX  ?= /usr/local
 ROUNDS  ?= 200
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test sim chaos lint fuzz cover bench interop docs clean
+.PHONY: help build install run test sim chaos lint fuzz cover bench interop docs clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build the static binaries bin/kstorage and bin/kfeatures.
 	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
+
+install: build ## Install programs, man pages and completions below PREFIX (/usr/local), with DESTDIR in front.
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin share/man/man1 share/bash-completion/completions share/fish/vendor_completions.d)
+	install -m 755 bin/kstorage bin/kfeatures $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 docs/man/kstorage.1 docs/man/kfeatures.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	for p in kstorage kfeatures; do \
+	  bin/$$p completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$p && \
+	  bin/$$p completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$p.fish || exit 1; \
+	done
 
 run: build ## Format a standalone node under ./data, without a cluster id, and start it.
 	bin/kstorage format --config examples/standalone.properties --standalone --ignore-formatted
@@ -42,8 +52,9 @@ chaos: ## Do harm to clusters of 3 and of 5 real controllers for ROUNDS (200) ea
 lint: ## Check format, vet and staticcheck.
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted as gofmt does:"; echo "$$out"; exit 1; }
 	$(GO) vet -tags $(TAGS) ./...
-	$(GO) vet -tags $(TAGS),interop,bench ./interop/... ./bench/...
+	$(GO) vet -tags $(TAGS),interop,bench ./interop/... ./bench/... ./internal/node
 	$(GO) tool staticcheck -tags $(TAGS),interop,bench ./...
+	cd bench/rivals && $(GO) vet -tags bench ./... && "$$($(GO) -C ../.. tool -n staticcheck)" -tags bench ./...
 
 fuzz: ## Run each fuzz target for FUZZTIME (10s).
 	@$(GO) list -f '{{.ImportPath}}' ./... | while read -r pkg; do \
@@ -63,7 +74,7 @@ bench: ## Run the benchmarks, then kstorage and kfeatures beside Apache Kafka; n
 interop: ## Test against real Apache Kafka; needs Java 17 or newer and Maven.
 	$(GO) test -tags $(TAGS),interop -count=1 -timeout 60m ./interop/...
 
-docs: ## Write the texts that are made from the code: docs/cli.md, docs/cli-kfeatures.md, and what the pages print.
+docs: ## Write the texts that are made from the code: docs/cli*.md, docs/man, and what the pages print.
 	$(GO) test -tags $(TAGS) ./cmd/kstorage ./cmd/kfeatures -run TestDocs -update
 	$(GO) test -tags $(TAGS) -count=1 ./docs -update
 

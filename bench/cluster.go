@@ -5,9 +5,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,31 +32,43 @@ const (
 	pause = 500 * time.Microsecond
 )
 
-// node is a controller.
+// node is a controller, or a node of another system.
 type node struct {
 	id      int32
 	address string
 	folder  string
 	command func(config string) *exec.Cmd
-	client  *wire.Client
-	running *exec.Cmd // nil: none
+	active  func(context.Context) error // no error: there is a leader, which has written to its log
+	commit  func(context.Context) error // writes a record; without an error it is committed
+	client  *wire.Client                // nil: it does not speak Kafka's protocol
+	running *exec.Cmd                   // nil: none
+
+	takesOrders bool // of a load, on the standard input of its process
+	orders      *json.Encoder
+	results     *json.Decoder
 }
 
-// newCluster formats count controllers, which are the voters, in a new folder.
+// newCluster makes a quorum of count nodes in a new folder. Controllers are formatted as its voters.
 func (l *lab) newCluster(s system, count int) ([]*node, error) {
+	switch s {
+	case etcd, etcdRaft, hashicorp:
+		return l.newRivals(s, count)
+	}
 	l.clusters++
+	addresses, err := freeAddresses(count)
+	if err != nil {
+		return nil, err
+	}
 	var nodes []*node
 	var servers, voters []string
-	for i := range count {
-		// A port that was free a moment ago: whoever takes it meanwhile ends the run.
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer listener.Close()
-		n := &node{id: int32(i + 1), address: listener.Addr().String(), command: l.commands[s]}
+	for i, address := range addresses {
+		n := &node{id: int32(i + 1), address: address}
 		n.folder = filepath.Join(l.scratch, fmt.Sprint(l.clusters), fmt.Sprint(n.id))
 		n.client = wire.NewClient(n.address, wire.Self{ClientID: "bench"}, nil)
+		n.active, n.commit, n.command = n.tellsVersion, n.registerBroker, l.commands[s]
+		if s == oursInside {
+			n.takesOrders, n.commit = true, n.commitOne
+		}
 		nodes = append(nodes, n)
 		servers = append(servers, n.address)
 		voters = append(voters, fmt.Sprintf("%d@%s:%s", n.id, n.address, kafkaid.String(uuid.New())))
@@ -71,6 +83,9 @@ func (l *lab) newCluster(s system, count int) ([]*node, error) {
 			"controller.quorum.bootstrap.servers=" + strings.Join(servers, ","),
 			"log.dirs=" + filepath.Join(n.folder, "data"),
 			"",
+		}
+		if s == kafkaNow {
+			properties = append(properties, "controller.quorum.append.linger.ms=0", "")
 		}
 		if err := os.MkdirAll(n.folder, 0o755); err != nil {
 			return nil, err
@@ -108,7 +123,12 @@ func (n *node) start() error {
 	}
 	defer log.Close()
 	cmd := n.command(n.config())
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Stderr = log
+	if !n.takesOrders {
+		cmd.Stdout = log
+	} else if err := n.connectOrders(cmd); err != nil {
+		return err
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it doesn't outlive this process
 	if err := cmd.Start(); err != nil {
 		return err
@@ -133,7 +153,9 @@ func removeAll(nodes []*node) {
 			n.kill()
 			n.gone()
 		}
-		n.client.Close()
+		if n.client != nil {
+			n.client.Close()
+		}
 	}
 	os.RemoveAll(filepath.Dir(nodes[0].folder))
 }
@@ -158,22 +180,22 @@ func (n *node) until(done func(context.Context) error) error {
 
 var errNotYet = errors.New("not yet")
 
-// untilActive waits until the node tells the metadata.version of its cluster.
-func (n *node) untilActive() error {
-	return n.until(func(ctx context.Context) error {
-		q := kmsg.NewPtrApiVersionsRequest()
-		q.ClientSoftwareName, q.ClientSoftwareVersion = "bench", "1"
-		r, err := n.client.Do(ctx, q)
-		if err != nil {
-			return err
+func (n *node) untilActive() error { return n.until(n.active) }
+
+// tellsVersion asks for the metadata.version of the cluster, which an active controller has committed.
+func (n *node) tellsVersion(ctx context.Context) error {
+	q := kmsg.NewPtrApiVersionsRequest()
+	q.ClientSoftwareName, q.ClientSoftwareVersion = "bench", "1"
+	r, err := n.client.Do(ctx, q)
+	if err != nil {
+		return err
+	}
+	for _, f := range r.(*kmsg.ApiVersionsResponse).FinalizedFeatures {
+		if f.Name == features.MetadataVersionName {
+			return nil
 		}
-		for _, f := range r.(*kmsg.ApiVersionsResponse).FinalizedFeatures {
-			if f.Name == features.MetadataVersionName {
-				return nil
-			}
-		}
-		return errNotYet
-	})
+	}
+	return errNotYet
 }
 
 // quorum asks the node for the state of the quorum. It is an error if the node does not lead it.

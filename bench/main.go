@@ -1,17 +1,25 @@
 //go:build bench && linux
 
-// Command bench measures `kstorage start` and kfeatures beside real Apache Kafka, both on this machine and in one run:
+// Command bench measures this project beside real Apache Kafka, and beside other systems that do what its core does, all on this
+// machine and in one run:
 //
-//	go run -tags urfave_cli_no_docs,bench ./bench [start | idle | failover | describe | observers | tools | dump | million]...
+//	go run -tags urfave_cli_no_docs,bench ./bench [start | idle | failover | describe | commits | servers | observers |
+//		tools | dump | million]...
 //
 //	start     from the spawn of a standalone controller, formatted before, until a client that asks it is told the
-//	          metadata.version: an active controller has committed the bootstrap records
+//	          metadata.version: an active controller has committed the bootstrap records. etcd: until a put is committed
 //	idle      memory of a standalone controller that has run for half a minute and has nothing to do, and the CPU time that
 //	          it takes in the half minute after that
 //	failover  from the kill -9 of the leader of three voters, with default timeouts, until its successor has registered a
 //	          broker: the record is committed
 //	describe  kfeatures and kafka-features from their spawn to their exit, while they describe a standalone controller of
 //	          Kafka's
+//	commits   how long a record takes until a majority has it on its disks, and how many records a second that makes, with 1, 16 and
+//	          256 clients inside of the leader's process, on one node and on three: the logs and their replication alone. Beside
+//	          them what the disks alone can do: as many processes as nodes append the bytes that all clients write at once to
+//	          a file of their own, and fdatasync it
+//	servers   the same with clients in another process, each with a connection to the leader, through all of a server: the
+//	          registration of a broker, or a put of etcd
 //	observers the leader of one and of three voters, with 1,000 observers that connect at once: until all have the log, from
 //	          the request of a client until an observer knows that its record is committed, and what the leader needs
 //	tools     kstorage format and info, and kafka-storage, from their spawn to their exit
@@ -19,15 +27,16 @@
 //	million   from the spawn of a standalone controller with 1,000,000 records until it has registered a broker: on a log, with
 //	          the memory that the snapshot takes which follows, and on a checkpoint, which Kafka's default heap is too small for
 //
-// Both are formatted by kstorage, so with the same files, and configured alike. One client asks both, about once in a
+// Controllers are formatted by kstorage, so with the same files, and configured alike. One client asks all, about once in a
 // millisecond. Kafka and its tool run with the JVM options of their own start scripts, less those for JMX and the garbage
-// collector's log, and without the scripts. Starts of the two take turns, so that a busy machine is busy for both, and so do
-// descriptions; what is idle is so at the same time; failovers, and leaders with observers, come one after the other. All
-// takes fifteen minutes on two cores.
+// collector's log, and without the scripts. Starts of all systems take turns, so that a busy machine is busy for all, and so do
+// descriptions and, each alone on the machine and warm, the loads of commits and servers; what is idle is so at the same
+// time; failovers, and leaders with observers, come one after the other. All takes forty minutes on two cores.
 //
-// The table has medians, with the quartiles behind them, and how many times the other's median is ours. The exit code is 1
-// if one of these ratios is below its target, or our median not below a limit that it has. It needs a JDK and, until Kafka's
-// jars are fetched, Maven: see the package kafkajars for what the environment can choose.
+// The table has medians, with the quartiles behind them, and how many times the other's median is ours. Those of commits and
+// servers have the medians of the rounds. The exit code is 1 if a target is missed, or a limit that our median must be below.
+// It needs a JDK and, until Kafka's jars are fetched, Maven: see the package kafkajars for what the environment can choose.
+// The other systems come as Go modules: bench/rivals/go.mod has their versions.
 package main
 
 import (
@@ -144,7 +153,8 @@ func run(names []string) (missed bool, err error) {
 		name    string
 		measure func(*lab) ([]*figure, error)
 	}{
-		{"start", measureStart}, {"idle", measureIdle}, {"failover", measureFailover}, {"describe", measureDescribe}, {"observers", measureObservers},
+		{"start", measureStart}, {"idle", measureIdle}, {"failover", measureFailover}, {"describe", measureDescribe},
+		{"commits", measureCommits}, {"servers", measureServers}, {"observers", measureObservers},
 		{"tools", measureTools}, {"dump", measureDump}, {"million", measureMillion},
 	} {
 		if len(names) > 0 && !slices.Contains(names, m.name) {
@@ -158,7 +168,19 @@ func run(names []string) (missed bool, err error) {
 		figures = append(figures, f...)
 	}
 	fmt.Printf("Apache Kafka %s, %s, %d CPUs\n\n", version, runtime.Version(), runtime.NumCPU())
-	return markdown(os.Stdout, figures)
+	if len(figures) > 0 {
+		if missed, err = markdown(os.Stdout, figures); err != nil {
+			return missed, err
+		}
+	}
+	for _, g := range l.grids {
+		m, err := g.markdown(os.Stdout)
+		if err != nil {
+			return missed, err
+		}
+		missed = missed || m
+	}
+	return missed, nil
 }
 
 // lab has the programs, and where their nodes live.
@@ -168,6 +190,7 @@ type lab struct {
 	features          map[system]func(arguments ...string) *exec.Cmd                      // kfeatures and kafka-features
 	java              func(memory []string, logLevel string, command ...string) *exec.Cmd // a class of Kafka's
 	clusters          int
+	grids             []*grid
 }
 
 func newLab(scratch string) (l *lab, version string, err error) {
@@ -204,5 +227,7 @@ func newLab(scratch string) (l *lab, version string, err error) {
 			return l.java([]string{"-Xmx256M"}, "warn", append([]string{"org.apache.kafka.tools.FeatureCommand"}, arguments...)...)
 		},
 	}
-	return l, version, nil
+	l.commands[oursInside] = func(config string) *exec.Cmd { return exec.Command(l.program("commit"), "node", config) }
+	l.commands[kafkaNow] = l.commands[kafka]
+	return l, version, l.buildRivals()
 }

@@ -354,8 +354,8 @@ func (l *lab) observed(s system, voters int, add func(name, unit string, limit, 
 		}
 		p99 := quantile(took, 0.99)
 		add(fmt.Sprintf("p99 until an observer knows of a commit, at %s", load.name), "ms", 100, p99)
-		fmt.Fprintf(os.Stderr, "bench: %s, %d voters, %s: an observer knows after %.3g ms (median), %.3g (p99), %.3g (worst), the client after %.3g (median)\n",
-			s, voters, load.name, quantile(took, 0.5), p99, slices.Max(took), quantile(answers(done), 0.5))
+		fmt.Fprintf(os.Stderr, "bench: %s, %d voters, %s: an observer knows after %.3g ms (median), %.3g (p99), %.3g (worst), the client after %.3g (median), %.3g (p99)\n",
+			s, voters, load.name, quantile(took, 0.5), p99, slices.Max(took), quantile(answers(done), 0.5), quantile(answers(done), 0.99))
 	}
 
 	before, err := leader.cpuTime()

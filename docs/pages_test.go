@@ -4,6 +4,7 @@
 //
 //	sh          commands, run by bash in the order of the page. exit=1 behind it: the last command has to fail.
 //	            on=kafka1,kafka2 behind it: the machines on which they are run, one after the other
+//	            in=FILE behind it: they are in this file of examples/ as well
 //	text        what the sh block in front of it prints, on both streams. A line ... stands for any lines. Times, offsets
 //	            and which voter leads may differ, ids if they differ everywhere in the same way
 //	any other   an extract from a file of examples/
@@ -137,34 +138,34 @@ func build(t *testing.T) string {
 	return dir
 }
 
-// Extracts of files are in the files.
+// Extracts of files are in the files, further to the right or not.
 func TestExtracts(t *testing.T) {
-	var examples []string
-	err := filepath.WalkDir("../examples", func(path string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			examples = append(examples, read(t, path))
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	files, err := filepath.Glob("../examples/*")
+	check(t, err)
+	all := ""
+	for _, file := range files {
+		all += flush(read(t, file))
 	}
 	pages, _ := filepath.Glob("*.md")
 	for _, name := range pages {
 		for _, b := range blocks(read(t, name)) {
-			if b.info[0] == "sh" || b.info[0] == "text" {
+			in, where := b.attribute("in"), all
+			switch {
+			case in != "":
+				where = flush(read(t, "../examples/"+in))
+			case b.info[0] == "sh" || b.info[0] == "text":
 				continue
 			}
-			found := false
-			for _, e := range examples {
-				found = found || strings.Contains(e, b.text)
-			}
-			if !found {
-				t.Errorf("%s:%d is in no file of examples/", name, b.line)
+			if !strings.Contains(where, flush(b.text)) {
+				t.Errorf("%s:%d is not in examples/%s", name, b.line, in)
 			}
 		}
 	}
 }
+
+var indent = regexp.MustCompile(`(?m)^ +`)
+
+func flush(text string) string { return indent.ReplaceAllString(text, "") }
 
 // checkPage types what the page says, and compares.
 func checkPage(t *testing.T, programs, name string, before, own []block) {

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -133,27 +134,29 @@ func (r *runner) showLogs(t *testing.T) {
 type machine struct{ name, root, address string }
 
 var (
-	hostPort = regexp.MustCompile(`(\bkafka(\d)|\$HOSTNAME|%H|\blocalhost|\b127\.0\.0\.1):9(\d{3})\b`)
+	hostPort = regexp.MustCompile(`(?:\b(\w+-?\d)(?:\.\w+)?|\$HOSTNAME(?:\.\w+)?|\blocalhost|\b127\.0\.0\.1):9(\d{3})\b`)
 	rootPath = regexp.MustCompile(`(^|[^\w/.}-])(/etc/|/var/lib/|/usr/local/)`)
 )
 
-// machinePorts is where the ports of the machine kafkaN begin; those of no machine are as in the page.
-func machinePorts(n int) int { return 10000 + 1000*n }
+// machinePorts is where the ports of a machine begin, which has a digit at its end; those of no machine are as in the page.
+func machinePorts(name string) int {
+	ports := 10000 + 1000*int(name[len(name)-1]-'0')
+	if strings.HasPrefix(name, "broker") {
+		ports += 5000
+	}
+	return ports
+}
 
 // here puts the ports and the folders of the machine into text.
 func (m machine) here(text string) string {
 	text = hostPort.ReplaceAllStringFunc(text, func(found string) string {
 		parts := hostPort.FindStringSubmatch(found)
-		port := "9" + parts[3]
-		name := parts[2]
+		name := cmp.Or(parts[1], m.name)
 		if name == "" {
-			name = strings.TrimPrefix(m.name, "kafka")
+			return m.address + ":9" + parts[2]
 		}
-		if n, err := strconv.Atoi(name); err == nil {
-			offset, _ := strconv.Atoi(parts[3])
-			port = strconv.Itoa(machinePorts(n) + offset)
-		}
-		return m.address + ":" + port
+		offset, _ := strconv.Atoi(parts[2])
+		return m.address + ":" + strconv.Itoa(machinePorts(name)+offset)
 	})
 	text = strings.ReplaceAll(text, "localhost", m.address)
 	if m.root == "" {
@@ -166,7 +169,7 @@ func (m machine) here(text string) string {
 func there(text, dir, address string) string {
 	text = regexp.MustCompile(regexp.QuoteMeta(address)+`:1(\d)(\d{3})\b`).ReplaceAllString(text, "kafka$1:9$2")
 	text = strings.ReplaceAll(text, address, "localhost")
-	text = regexp.MustCompile(regexp.QuoteMeta(dir)+`/kafka\d(/|\b)`).ReplaceAllString(text, "$1")
+	text = regexp.MustCompile(regexp.QuoteMeta(dir)+`/(?:kafka|broker)-?\d(/|\b)`).ReplaceAllString(text, "$1")
 	return strings.ReplaceAll(text, dir+"/", "")
 }
 

@@ -100,7 +100,7 @@ func (s *service) start(block bool) error {
 	defer socket.Close()
 	env := append(os.Environ(), "NOTIFY_SOCKET="+notify)
 	for _, m := range unitLine.FindAllStringSubmatch(strings.ReplaceAll(string(unit), "\\\n", ""), -1) {
-		value := s.here(strings.ReplaceAll(m[2], "%H", "$HOSTNAME"))
+		value := s.here(m[2])
 		command := exec.Command("bash", "-c", "exec "+value)
 		command.Env, command.Stdout, command.Stderr = env, log, log
 		switch m[1] {

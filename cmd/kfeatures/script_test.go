@@ -114,7 +114,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestDocs keeps docs/cli-kfeatures.md what the program says of itself.
+// TestDocs keeps docs/cli-kfeatures.md and the manual page what the program says of itself.
 func TestDocs(t *testing.T) {
 	g := (&session{world: cli.Machine()}).grammar()
 	var b strings.Builder
@@ -122,13 +122,15 @@ func TestDocs(t *testing.T) {
 	for _, c := range g.App.Commands {
 		b.WriteString("\n## kfeatures " + c.Name + "\n\n```\n" + g.Help(c.Name) + "```\n")
 	}
-	file := filepath.Join("..", "..", "docs", "cli-kfeatures.md")
-	if *update {
-		must(t, os.WriteFile(file, []byte(b.String()), 0o644))
-	}
-	have, err := os.ReadFile(file)
-	if err != nil || string(have) != b.String() {
-		t.Errorf("docs/cli-kfeatures.md is not what the help texts say (%v): run make docs", err)
+	for file, want := range map[string]string{"cli-kfeatures.md": b.String(), "man/kfeatures.1": g.Man("kstorage(1)")} {
+		path := filepath.Join("..", "..", "docs", file)
+		if *update {
+			must(t, os.WriteFile(path, []byte(want), 0o644))
+		}
+		have, err := os.ReadFile(path)
+		if err != nil || string(have) != want {
+			t.Errorf("docs/%s is not what the help texts say (%v): run make docs", file, err)
+		}
 	}
 }
 

@@ -197,7 +197,7 @@ func holdLock() {
 	io.Copy(io.Discard, os.Stdin)
 }
 
-// TestDocs keeps docs/cli.md what the program says of itself.
+// TestDocs keeps docs/cli.md and the manual page what the program says of itself.
 func TestDocs(t *testing.T) {
 	s := &session{world: testWorld()}
 	g := s.grammar()
@@ -206,12 +206,14 @@ func TestDocs(t *testing.T) {
 	for _, c := range g.App.Commands {
 		b.WriteString("\n## kstorage " + c.Name + "\n\n```\n" + g.Help(c.Name) + "```\n")
 	}
-	file := filepath.Join("..", "..", "docs", "cli.md")
-	if *update {
-		must(t, os.WriteFile(file, []byte(b.String()), 0o644))
-	}
-	have, err := os.ReadFile(file)
-	if err != nil || string(have) != b.String() {
-		t.Errorf("docs/cli.md is not what the help texts say (%v): run make docs", err)
+	for file, want := range map[string]string{"cli.md": b.String(), "man/kstorage.1": g.Man("kfeatures(1)")} {
+		path := filepath.Join("..", "..", "docs", file)
+		if *update {
+			must(t, os.WriteFile(path, []byte(want), 0o644))
+		}
+		have, err := os.ReadFile(path)
+		if err != nil || string(have) != want {
+			t.Errorf("docs/%s is not what the help texts say (%v): run make docs", file, err)
+		}
 	}
 }

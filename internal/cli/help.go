@@ -77,12 +77,18 @@ func categoryOf(f cli.Flag) string {
 	return ""
 }
 
-// optionHelp has an option as it is written, with the name of its value from the backquotes of
-// its usage, the usage, and the variable that holds its default.
+// optionHelp has an option as it is written, its usage, and the variable that holds its default.
 func (g *Grammar) optionHelp(command string, f cli.Flag) string {
+	head, usage := g.optionText(command, f)
+	return fmt.Sprintf("  %s\n%s", head, wrap(usage))
+}
+
+// optionText has an option as it is written, with the name of its value from the backquotes of its usage, and the usage
+// with notes.
+func (g *Grammar) optionText(command string, f cli.Flag) (head, usage string) {
 	o := g.options(command, []cli.Flag{f})[0]
-	usage := f.(cli.DocGenerationFlag).GetUsage()
-	head := "--" + o.long
+	usage = f.(cli.DocGenerationFlag).GetUsage()
+	head = "--" + o.long
 	if o.short != "" {
 		head = "-" + o.short + ", " + head
 	}
@@ -105,7 +111,7 @@ func (g *Grammar) optionHelp(command string, f cli.Flag) string {
 	if len(notes) > 0 {
 		usage += " (" + strings.Join(notes, "; ") + ")"
 	}
-	return fmt.Sprintf("  %s\n%s", head, wrap(usage))
+	return head, usage
 }
 
 // wrap breaks text into indented lines.

@@ -49,9 +49,12 @@ type Reader interface {
 
 // File is an open file that is being written. What has been written may be read while more is.
 type File interface {
-	io.Writer // at the end of the file
+	io.Writer // at the end of the file, or of what is in front of the zeros of Extend
 	io.ReaderAt
 	Chmod(perm fs.FileMode) error
+	// Extend puts size zero bytes at the end of the file, in place of those that are there. What Write puts in their place later is
+	// made durable by a SyncData that need not make the file longer: that is faster. They are there until Truncate.
+	Extend(size int) error
 	// Truncate cuts the file to size bytes, which it must have.
 	Truncate(size int64) error
 	// Sync makes what was done to the file durable. The file's name is made so by FS.SyncDir.
@@ -90,15 +93,42 @@ func (osFS) SyncDir(name string) error {
 	return d.Sync()
 }
 
-// osFile adds SyncData to a file.
-type osFile struct{ *os.File }
+// osFile adds to a file what it lacks.
+type osFile struct {
+	*os.File
+	end int64 // where Write goes on
+}
 
 func openFile(name string, flags int, perm fs.FileMode) (File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|flags, perm)
+	f, err := os.OpenFile(name, os.O_RDWR|flags, perm)
 	if err != nil {
 		return nil, err
 	}
-	return osFile{f}, nil
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &osFile{f, info.Size()}, nil
+}
+
+func (f *osFile) Write(b []byte) (int, error) {
+	n, err := f.WriteAt(b, f.end)
+	f.end += int64(n)
+	return n, err
+}
+
+func (f *osFile) Extend(size int) error {
+	_, err := f.WriteAt(make([]byte, size), f.end)
+	return err
+}
+
+func (f *osFile) Truncate(size int64) error {
+	err := f.File.Truncate(size)
+	if err == nil {
+		f.end = size
+	}
+	return err
 }
 
 // Temp writes a file whose content is durable but whose name is not: after a crash the file may be gone or

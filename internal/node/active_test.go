@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -51,16 +52,19 @@ func aloneIn(t *testing.T, dir string) Options {
 // batchesOf shows the batches of a log, each with the names of its records.
 func batchesOf(t *testing.T, folder string) (list []string) {
 	t.Helper()
-	log, err := os.ReadFile(filepath.Join(folder, "00000000000000000000.log"))
+	log, err := os.Open(filepath.Join(folder, "00000000000000000000.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for len(log) > 0 {
-		b, err := record.DecodeBatch(log)
+	defer log.Close()
+	for in := record.NewBatchReader(log); ; {
+		b, err := in.Next()
+		if err == io.EOF {
+			return list
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		log = log[b.Size:]
 		var names []string
 		for e, err := range b.Entries() {
 			if err != nil {
@@ -78,7 +82,6 @@ func batchesOf(t *testing.T, folder string) (list []string) {
 		}
 		list = append(list, strings.Join(names, " "))
 	}
-	return list
 }
 
 // TestNodeUpdatesFeatures: the voters' records come first, all the rest is one batch, and what is refused writes nothing.

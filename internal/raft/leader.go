@@ -17,9 +17,12 @@ type leader struct {
 	hwKnown    bool      // an entry of this epoch is committed
 	replicas   []replica // all voters but this node, and the observers; in the order of keys
 
-	fetches pendingFetches // that wait for news
-	toldEnd Offset         // the log's end and the high watermark that they have been compared with
-	toldHW  Offset
+	fetches  pendingFetches // that wait for news
+	toldEnd  Offset         // the log's end and the high watermark that they have been compared with
+	toldHW   Offset
+	roundAt  Millis // before that, observers are not told of commits
+	roundDue bool   // one waits for it
+
 	change  *voterChange // an AddRaftVoter or RemoveRaftVoter under way (membership.go)
 	updates []Voter      // what voters said of themselves under kraft.version 0 (UpdateRaftVoter)
 
@@ -116,6 +119,9 @@ func (l *leader) poll(c *Core) {
 
 func (l *leader) deadline(c *Core) Millis {
 	at := min(l.checkBy, l.beginAt, l.forgetAt, l.fetches.deadline())
+	if l.roundDue {
+		at = min(at, l.roundAt)
+	}
 	if l.change != nil {
 		at = min(at, l.change.by)
 	}

@@ -316,6 +316,70 @@ func TestObserverWaitsForCommit(t *testing.T) {
 	}
 }
 
+// Many observers are told of commits in rounds, so that there is time for commits.
+func TestObserversInRounds(t *testing.T) {
+	l := inRole(t, "leader")
+	l.syncAll()
+	l.ask(fetch(2, 11))
+	const observers, roundMillis = 98, 4 // there are two other voters
+	waiting := map[RequestID]bool{}
+	ask := func(hw Offset) {
+		for i := range NodeID(observers) {
+			q := fetch(100+i, hw)
+			q.HighWatermark = hw
+			l.ask(q)
+			waiting[l.nextID] = true
+		}
+	}
+	commit := func() {
+		end := l.core.log.end
+		l.ask(&AppendRequest{Batch{BaseOffset: end, LastOffset: end, Epoch: 3, Bytes: []byte("x")}})
+		l.syncAll()
+		if l.ask(fetch(2, end+1)); l.core.hw != end+1 {
+			t.Fatalf("the high watermark is %d", l.core.hw)
+		}
+	}
+	told := func(when string, count int) {
+		t.Helper()
+		answers := 0
+		for id := range waiting {
+			if r, ok := l.answerTo(id).(*FetchResponse); ok {
+				answers++
+				delete(waiting, id)
+				if r.HighWatermark != l.core.hw || r.Read.End != l.core.hw {
+					t.Errorf("%s an observer gets %+v", when, r)
+				}
+			}
+		}
+		if answers != count || len(waiting) != observers-count {
+			t.Errorf("%s %d observers are told, %d wait", when, answers, len(waiting))
+		}
+	}
+	ask(11)
+	commit()
+	told("after the first commit", observers)
+	ask(12)
+	l.after(1)
+	commit()
+	told("after the second", 0)
+	l.after(roundMillis - 2)
+	commit()
+	told("after the third", 0)
+	if at, ok := l.core.Deadline(); !ok || at != l.now+1 {
+		t.Errorf("it wants to be woken at %d, it is %d", at, l.now)
+	}
+	l.after(1)
+	told("in the second round", observers)
+	ask(13) // one that is behind doesn't come in between
+	told("between two rounds", 0)
+	l.after(roundMillis)
+	told("in the third round", observers)
+	l.after(roundMillis)
+	if at, _ := l.core.Deadline(); at <= l.now {
+		t.Errorf("it wants to be woken at %d, it is %d", at, l.now)
+	}
+}
+
 // Keys that somebody makes up are served, and neither remembered nor kept waiting without end; voters always are.
 func TestManyObservers(t *testing.T) {
 	l := inRole(t, "leader")

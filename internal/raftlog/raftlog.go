@@ -15,6 +15,10 @@
 // group is one write to one file, at most maxGroupBytes long unless it is a single batch, and the next one is written
 // when its fsync has ended. So after a crash only the last group can be torn.
 //
+// The file of the last segment is longer than its batches: zeros stand behind them (Extend), since an fsync takes a quarter to half
+// longer if the file has grown. They go when the segment is closed or followed by another one. A process that was killed
+// leaves them, as Kafka does with log.preallocate; Kafka cuts them when it starts on the files, and so does Open.
+//
 // All other changes are barriers: when they return they are durable, and so is what was appended before a WriteEpochStarts
 // or is left by a Truncate. A file that is replaced is written under the name NAME.tmp, synced and renamed. A write or fsync that fails makes the log
 // unusable: all calls return that error from then on. Nothing is retried, because after a failed fsync nobody knows what is
@@ -229,9 +233,13 @@ func (l *Log) closeFiles() error {
 	defer l.mu.Unlock()
 	var errs []error
 	for _, s := range l.segments {
-		if s.file != nil { // a Reset that failed
-			errs = append(errs, s.file.Close())
+		if s.file == nil { // a Reset that failed
+			continue
 		}
+		if s.reserved > s.size && !s.unused {
+			errs = append(errs, s.file.Truncate(s.size))
+		}
+		errs = append(errs, s.file.Close())
 	}
 	l.segments = nil
 	l.drops++

@@ -224,7 +224,7 @@ func (l *Log) scanEnd(r *recovery, s *segment, last bool, zeroes int64, err erro
 		return &CorruptError{File: s.name, Offset: damage.Offset, Reason: damage.Reason + ", and a later segment follows"}
 	}
 	if err == io.EOF {
-		r.torn = &tail{position: s.size, end: s.size + zeroes}
+		s.reserved, s.unused = s.size+zeroes, true
 		return nil
 	}
 	r.torn, err = l.classify(r, s, damage)

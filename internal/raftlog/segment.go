@@ -35,6 +35,8 @@ type segment struct {
 	base      raft.Offset // in its name
 	end       raft.Offset // of the batches in it
 	size      int64       // of them in bytes
+	reserved  int64       // the size of the file with the zeros behind them; it may be less than size
+	unused    bool        // the zeros are of an earlier run, and go before the next write
 	firstTime int64       // timestamp of the first batch
 	file      disk.File
 	name      string
@@ -66,6 +68,13 @@ func parseSegmentName(name string) (raft.Offset, bool) {
 func (l *Log) newSegment(base raft.Offset) *segment {
 	return &segment{base: base, end: base, name: l.path(segmentStem(base) + segmentSuffix)}
 }
+
+// Sizes of the zeros that are put behind the batches, so that the writes that follow don't make the file longer: as many bytes as the
+// segment has, between these.
+const (
+	minAheadBytes = 64 << 10
+	maxAheadBytes = 1 << 20
+)
 
 // createSegment makes the empty file of a segment. It leaves it to its caller to sync the directory.
 func (l *Log) createSegment(s *segment) (disk.File, error) { return l.fs.Create(s.name, 0o644) }
@@ -200,6 +209,7 @@ func (s *segment) shorten(position int64, end raft.Offset) {
 
 // cut drops what the file has behind the segment's size, durably.
 func (s *segment) cut() error {
+	s.reserved, s.unused = 0, false
 	if err := s.file.Truncate(s.size); err != nil {
 		return err
 	}

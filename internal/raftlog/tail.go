@@ -10,7 +10,7 @@ import (
 	"kstorage/internal/record"
 )
 
-// tail is what a crash has left of the last write group.
+// tail is what a crash has left of the last write group, without the zeros at the end of the file.
 type tail struct{ position, end int64 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -22,10 +22,11 @@ const (
 )
 
 // classify tells whether the damage that was found behind the end of s, the last segment, can all belong to the last write
-// group. The bytes from the end of s to the end of the file are then its torn tail: a group is one write at the end
-// of a file, and it is synced before the next one is written. Any other damage is a *CorruptError.
+// group. The bytes from the end of s to the end of the file are then its torn tail: a group is one write behind
+// all others, and it is synced before the next one is written. Any other damage is a *CorruptError.
 //
-// What a crash leaves of a group is a prefix of it, or sectors of it between zeros. So:
+// What a crash leaves of a group is a prefix of it, or sectors of it between zeros, and then the zeros that were there before, or
+// as many as the file was to become longer. So:
 //
 //  1. A batch that is there as a whole, checksum included, and is still wrong, was written so. The checksum does not cover
 //     its offset, which may be in a sector of its own that is lost.
@@ -38,17 +39,23 @@ func (l *Log) classify(r *recovery, s *segment, damage *record.CorruptError) (*t
 	if err != nil {
 		return nil, err
 	}
-	t := &tail{position: s.size, end: info.Size()}
 	wrong := &CorruptError{File: s.name, Offset: damage.Offset, Reason: damage.Reason}
-	size := t.end - t.position
-	if size > maxBatchBytes {
-		wrong.Reason += fmt.Sprintf("; the %d bytes from %d on are more than one write", size, t.position)
-		return nil, wrong
+	tooLong := func(size int64) error {
+		wrong.Reason += fmt.Sprintf("; the %d bytes from %d on are more than one write", size, s.size)
+		return wrong
+	}
+	size := info.Size() - s.size
+	if size > maxBatchBytes+maxAheadBytes {
+		return nil, tooLong(size)
 	}
 	data := make([]byte, size)
-	if _, err := s.file.ReadAt(data, t.position); err != nil {
+	if _, err := s.file.ReadAt(data, s.size); err != nil {
 		return nil, err
 	}
+	if size = int64(len(bytes.TrimRight(data, "\x00"))); size > maxBatchBytes {
+		return nil, tooLong(size)
+	}
+	t := &tail{position: s.size, end: s.size + size}
 	headLost := lostHead(data, t.position, s.end)
 	if wholeBatch(data) && !headLost {
 		return nil, wrong

@@ -161,6 +161,8 @@ func TestDamage(t *testing.T) {
 		{"a lost sector in the middle", hole(data, 1536, 2048), nil, 1, -1},
 		{"a lost sector with the header", hole(data, atB, 1536), nil, 1, -1},
 		{"several lost sectors", hole(data, 512, 2048), nil, 0, -1},
+		{"a lost sector in the middle, and the zeros that were put ahead", append(hole(data, 1536, 2048), make([]byte, maxAheadBytes)...), nil, 1, -1},
+		{"a bit of a batch in the middle, and the zeros that were put ahead", append(flip(atB+500), make([]byte, maxAheadBytes)...), nil, 0, int64(atB)},
 		{"less than a sector is zero", hole(data, 1537, 2048), nil, 0, int64(atB)},
 		{"a lost sector in front of an epoch", hole(data, 1536, 2048), []raft.EpochStart{{Epoch: 1, Start: 0}, {Epoch: 2, Start: 3}}, 0, int64(atB)},
 		{"a lost sector, two epochs in front of it", hole(data, 1536, 2048), []raft.EpochStart{{Epoch: 1, Start: 0}}, 1, -1},

@@ -4,7 +4,7 @@
 // # Steps
 //
 // Each operation that changes the disk or makes a change durable is a step; steps have the numbers 1, 2, …
-// in the order of the calls: Create, Write, Truncate, Chmod, Sync, SyncData, Close, Rename, Remove, SyncDir, and
+// in the order of the calls: Create, Write, Extend, Truncate, Chmod, Sync, SyncData, Close, Rename, Remove, SyncDir, and
 // MkdirAll once for each directory that it makes. Reading, OpenAppend, Stat, Access and Lock are no steps, nor is a call that the state of the disk
 // refuses. So a test runs its program once, asks for Steps, and then runs it again with a fault at each of them:
 //
@@ -22,6 +22,7 @@
 //   - The content of a file that was synced is there. Of what was done to it since (written, emptied by Create, cut by
 //     Truncate) a prefix is there, which may end within a write. A file that was never synced may so be empty. Zero
 //     bytes may stand in the place of some of the rest, and of sectors of the prefix: a disk writes sectors in any order.
+//     Behind them stand as many of the zeros of Extend as the disk likes.
 //   - The changes of a directory's entries (a file or directory created, renamed or removed) are
 //     durable once SyncDir of that directory has run. Of those since, a prefix is there: they reach the disk in order,
 //     but each directory for itself. A rename is there as a whole or not at all. What lies in a directory whose own
@@ -154,7 +155,7 @@ func (d *Disk) ReadFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bytes.Clone(n.data), nil
+	return bytes.Clone(n.content()), nil
 }
 
 func (d *Disk) Open(name string) (disk.Reader, error) {
@@ -162,7 +163,7 @@ func (d *Disk) Open(name string) (disk.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return reader{bytes.NewReader(n.data)}, nil
+	return reader{bytes.NewReader(n.content())}, nil
 }
 
 // reader reads the content that a file had when it was opened.
@@ -187,7 +188,7 @@ func (d *Disk) Stat(name string) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, pathError("stat", name, err)
 	}
-	return info{path.Base(clean(name)), n.mode, int64(len(n.data))}, nil
+	return info{path.Base(clean(name)), n.mode, int64(len(n.data) + n.zeros)}, nil
 }
 
 // Lstat is Stat: there are no links.
@@ -204,7 +205,7 @@ func (d *Disk) ReadDir(name string) ([]fs.DirEntry, error) {
 	var entries []fs.DirEntry
 	for _, name := range slices.Sorted(maps.Keys(n.entries)) {
 		child := n.entries[name]
-		entries = append(entries, fs.FileInfoToDirEntry(info{name, child.mode, int64(len(child.data))}))
+		entries = append(entries, fs.FileInfoToDirEntry(info{name, child.mode, int64(len(child.data) + child.zeros)}))
 	}
 	return entries, nil
 }
@@ -265,6 +266,7 @@ func (d *Disk) OpenAppend(name string) (disk.File, error) {
 	if n.mode&0o200 == 0 {
 		return nil, pathError("open", name, syscall.EACCES)
 	}
+	n.data, n.zeros = n.content(), 0
 	return &file{d, n, name, false}, nil
 }
 
@@ -378,6 +380,7 @@ func (f *file) Write(b []byte) (int, error) {
 		b = b[:len(b)/2]
 	}
 	f.node.data = append(f.node.data, b...)
+	f.node.zeros = max(0, f.node.zeros-len(b))
 	return len(b), err
 }
 
@@ -396,7 +399,15 @@ func (f *file) ReadAt(b []byte, offset int64) (int, error) {
 	case f.closed:
 		return 0, pathError("read", f.name, fs.ErrClosed)
 	}
-	return bytes.NewReader(f.node.data).ReadAt(b, offset)
+	return bytes.NewReader(f.node.content()).ReadAt(b, offset)
+}
+
+func (f *file) Extend(size int) error {
+	if err := f.step("extend"); err != nil {
+		return err
+	}
+	f.node.zeros = size
+	return nil
 }
 
 func (f *file) Truncate(size int64) error {

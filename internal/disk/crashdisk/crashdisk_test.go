@@ -39,8 +39,8 @@ func outcomes(d *Disk, see func(*Disk) string) map[string]int {
 	return found
 }
 
-// script runs steps on a new disk: "mkdir d", "create d/a", "append d/a", "write d/a text", "cut d/a x" (to one byte for
-// each of the text), "sync d/a", "syncdata d/a", "close d/a", "rename d/a d/b", "remove d/a", "syncdir d". It ends at the
+// script runs steps on a new disk: "mkdir d", "create d/a", "append d/a", "write d/a text", "extend d/a 00", "cut d/a x" (by and to one
+// byte for each of the text), "sync d/a", "syncdata d/a", "close d/a", "rename d/a d/b", "remove d/a", "syncdir d". It ends at the
 // first error.
 func script(d *Disk, text string) error {
 	files := map[string]disk.File{}
@@ -56,6 +56,8 @@ func script(d *Disk, text string) error {
 			files[f[1]], err = d.OpenAppend(f[1])
 		case "cut":
 			err = files[f[1]].Truncate(int64(len(f[2])))
+		case "extend":
+			err = files[f[1]].Extend(len(f[2]))
 		case "syncdata":
 			err = files[f[1]].SyncData()
 		case "write":
@@ -103,6 +105,12 @@ func TestRestart(t *testing.T) {
 			[]string{"x", "xy", "xyz", "xy1", "x0", "x00", "xy0"}, "x", "xy1"},
 		{"cut twice", "create a; write a xyz; sync a; syncdir .; cut a xy; cut a x", "a", []string{"xyz", "xy", "x"}, "xyz", "x"},
 		{"reopened, written to after the sync", "create a; write a x; close a; append a; syncdata a; syncdir .; write a y", "a", []string{"x", "xy", "x0"}, "x", "xy"},
+		{"extended", "create a; sync a; syncdir .; extend a 00", "a", []string{"", "0", "00"}, "", "00"},
+		{"extended and written to", "create a; sync a; syncdir .; extend a 000; write a x", "a", []string{"", "0", "00", "000", "x", "x0", "x00"}, "", "x00"},
+		{"extended, synced, written to", "create a; extend a 00; write a x; sync a; syncdir .; write a yz", "a",
+			[]string{"x", "x0", "x00", "xy", "xy0", "xyz"}, "x", "xyz"},
+		{"extended, cut", "create a; write a x; extend a 00; sync a; syncdir .; cut a x", "a", []string{"x", "x0", "x00"}, "x", "x"},
+		{"extended, cut, synced", "create a; write a x; extend a 00; syncdir .; cut a x; sync a", "a", []string{"x"}, "x", "x"},
 		{"removed", "create a; sync a; syncdir .; remove a", "a", []string{"", "none"}, "", "none"},
 		{"removed, synced", "create a; sync a; syncdir .; remove a; syncdir .", "a", []string{"none"}, "none", "none"},
 		{"the folder is not synced in its parent", "mkdir d; create d/a; write d/a x; sync d/a; syncdir d", "d/a", []string{"none", "x"}, "none", "x"},
@@ -460,6 +468,23 @@ func TestLikeTheOperatingSystem(t *testing.T) {
 				at := make([]byte, 9)
 				n, atErr := f.ReadAt(at, size/2)
 				return fmt.Sprint(at[:n], atErr == io.EOF), errors.Join(err, writeErr, f.SyncData(), f.Close())
+			},
+			func(d disk.FS, p, q string) (any, error) { // made longer, written to, read, cut
+				f, err := d.OpenAppend(p)
+				if err != nil {
+					return nil, err
+				}
+				info, err := d.Stat(p)
+				if err != nil {
+					return nil, err
+				}
+				_, writeErr := f.Write([]byte("x"))
+				err = errors.Join(f.Extend(3), writeErr)
+				_, writeErr = f.Write([]byte("y"))
+				at := make([]byte, 9)
+				n, atErr := f.ReadAt(at, info.Size())
+				all, readErr := d.ReadFile(p)
+				return fmt.Sprint(at[:n], atErr == io.EOF, all), errors.Join(err, writeErr, readErr, f.Truncate(info.Size()+2), f.Close())
 			},
 			func(d disk.FS, p, q string) (any, error) {
 				info, err := d.Stat(p)

@@ -14,6 +14,7 @@ type node struct {
 
 	// A file. Content is only appended to, and never changed in place, so nodes may share it.
 	data  []byte
+	zeros int     // so many stand behind data, where the next writes go
 	kept  int     // so much of data was there when it was last synced or cut
 	stale []stage // what data was before each time that it was cut since the last sync; the first one's kept is synced
 
@@ -25,17 +26,26 @@ type node struct {
 
 // stage is a file's content before it was cut.
 type stage struct {
-	data []byte
-	kept int
+	data  []byte
+	kept  int
+	zeros int
 }
 
 // cut shortens a file to size bytes.
 func (n *node) cut(size int) {
-	if size == len(n.data) {
+	if size == len(n.data) && n.zeros == 0 {
 		return
 	}
-	n.stale = append(n.stale, stage{n.data, n.kept})
-	n.data, n.kept = slices.Clip(n.data[:size]), size
+	n.stale = append(n.stale, stage{n.data, n.kept, n.zeros})
+	n.data, n.kept, n.zeros = slices.Clip(n.data[:size]), size, 0
+}
+
+// content is all that the file has.
+func (n *node) content() []byte {
+	if n.zeros == 0 {
+		return n.data
+	}
+	return append(slices.Clip(n.data), make([]byte, n.zeros)...)
 }
 
 func (n *node) sync() { n.kept, n.stale = len(n.data), nil }
@@ -85,7 +95,7 @@ func (n *node) clone() *node {
 		if c, ok := copies[n]; ok {
 			return c
 		}
-		c := &node{mode: n.mode, data: slices.Clip(n.data), kept: n.kept, stale: slices.Clip(n.stale)}
+		c := &node{mode: n.mode, data: slices.Clip(n.data), zeros: n.zeros, kept: n.kept, stale: slices.Clip(n.stale)}
 		copies[n] = c
 		c.entries, c.durable = cloneMap(n.entries), cloneMap(n.durable)
 		for _, p := range n.pending {
@@ -114,13 +124,16 @@ func (n *node) restart(seed uint64, random *rand.Rand) *node {
 
 // survivor returns what survives of a file's content.
 func (n *node) survivor(seed uint64, random *rand.Rand) []byte {
-	at := stage{n.data, n.kept}
+	at := stage{n.data, n.kept, n.zeros}
 	if i := choose(len(n.stale), seed, random); i < len(n.stale) {
 		at = n.stale[i]
 	}
 	size := at.kept + choose(len(at.data)-at.kept, seed, random)
-	if seed == Lost || seed == Kept {
+	switch seed {
+	case Lost:
 		return at.data[:size]
+	case Kept:
+		return n.content()
 	}
 	data := at.data[:size]
 	if size > at.kept && random.IntN(4) == 0 {
@@ -129,6 +142,9 @@ func (n *node) survivor(seed uint64, random *rand.Rand) []byte {
 	if lost := len(at.data) - size; lost > 0 && random.IntN(4) == 0 {
 		// The new size came to the disk before the content.
 		data = append(slices.Clip(data), make([]byte, 1+random.IntN(lost))...)
+	}
+	if at.zeros > 0 {
+		data = append(slices.Clip(data), make([]byte, random.IntN(at.zeros+1))...)
 	}
 	return data
 }
