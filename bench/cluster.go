@@ -104,6 +104,17 @@ func (l *lab) newCluster(s system, count int) ([]*node, error) {
 func (n *node) config() string { return filepath.Join(n.folder, "server.properties") }
 func (n *node) log() string    { return filepath.Join(n.folder, "log") }
 
+// configure adds a line to the configuration of the node.
+func (n *node) configure(line string) error {
+	f, err := os.OpenFile(n.config(), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = fmt.Fprintln(f, line)
+	return err
+}
+
 // start spawns the process of the node.
 func (n *node) start() error {
 	log, err := os.OpenFile(n.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)

@@ -134,15 +134,12 @@ func (c *cluster) tick() error {
 			}
 		}
 	}
-	for c.active != nil && !c.active.lost && c.active.controller.Deadline() <= c.clock.now() {
-		err := c.write(func(next raft.Offset) []record.Record {
-			return c.active.controller.Tick(c.clock.now(), next)
-		})
-		if err != nil {
-			return err
-		}
+	if c.active == nil || c.active.lost || c.active.controller.Deadline() > c.clock.now() {
+		return nil
 	}
-	return nil
+	// Once, even if more is due: to fence a broker with many partitions takes long, and those that are to be fenced behind it
+	// may be many. The heartbeats that came in meanwhile go first, else live brokers would be fenced too.
+	return c.write(func(next raft.Offset) []record.Record { return c.active.controller.Tick(c.clock.now(), next) })
 }
 
 // request lets the active controller answer a request. Without one the answer is NOT_CONTROLLER. nil: the node stops.

@@ -150,3 +150,75 @@ func TestNodeUpdatesFeatures(t *testing.T) {
 		t.Errorf("batches %q, want these at the end: %q", batches, want)
 	}
 }
+
+// TestHeartbeatBetweenFencings has three brokers that are silent for too long, and fencings that take longer than the pause
+// between two. A heartbeat that comes in during the first one saves its broker.
+func TestHeartbeatBetweenFencings(t *testing.T) {
+	n := newNode(aloneIn(t, t.TempDir()))
+	defer n.close()
+	if err := n.open(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- n.run(ctx) }()
+	client := wire.NewClient(n.servers[0].listener.Addr().String(), wire.Self{ClientID: "broker"}, nil)
+	defer client.Close()
+
+	heartbeats := make([]*kmsg.BrokerHeartbeatRequest, 3)
+	for id := range heartbeats {
+		q := kmsg.NewPtrBrokerRegistrationRequest()
+		q.BrokerID, q.ClusterID, q.IncarnationID, q.LogDirs = int32(10+id), clusterA, [16]byte{1}, [][16]byte{{byte(100 + id)}}
+		q.Listeners = []kmsg.BrokerRegistrationRequestListener{{Name: "PLAINTEXT", Host: "localhost", Port: 9092}}
+		q.Features = []kmsg.BrokerRegistrationRequestFeature{{Name: features.MetadataVersionName, MinSupportedVersion: 7, MaxSupportedVersion: 35}}
+		for _, f := range features.All() {
+			q.Features = append(q.Features, kmsg.BrokerRegistrationRequestFeature{Name: f.Name(), MaxSupportedVersion: f.LatestLevel()})
+		}
+		registered := &kmsg.BrokerRegistrationResponse{ErrorCode: codeNotController}
+		for registered.ErrorCode == codeNotController { // until it leads
+			r, err := client.Do(ctx, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			registered = r.(*kmsg.BrokerRegistrationResponse)
+		}
+		if registered.ErrorCode != 0 {
+			t.Fatalf("registration: error %d", registered.ErrorCode)
+		}
+		h := kmsg.NewPtrBrokerHeartbeatRequest()
+		h.BrokerID, h.BrokerEpoch, h.CurrentMetadataOffset = q.BrokerID, registered.BrokerEpoch, 1<<40
+		heartbeats[id] = h
+		if r, err := client.Do(ctx, h); err != nil || r.(*kmsg.BrokerHeartbeatResponse).IsFenced {
+			t.Fatalf("heartbeat: %+v, %v", r, err)
+		}
+	}
+
+	c := n.cluster
+	var fenced []bool
+	answers := make(chan kmsg.Response, 1)
+	err := c.do(ctx, func() {
+		wall := c.clock.wall
+		c.clock.start = c.clock.start.Add(-time.Minute)
+		c.clock.wall = func() time.Time { // is asked once for each append
+			c.clock.start = c.clock.start.Add(-time.Second)
+			return wall()
+		}
+		c.box.put(func() error {
+			for _, h := range heartbeats {
+				fenced = append(fenced, c.active.controller.Image().Broker(h.BrokerID).Fenced)
+			}
+			return c.decide(heartbeats[2], answers)
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-answers
+	if want := []bool{true, false, false}; !slices.Equal(fenced, want) {
+		t.Errorf("fenced are %v when the heartbeat is looked at, want %v", fenced, want)
+	}
+	stop()
+	if err := <-stopped; err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}

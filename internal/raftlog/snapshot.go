@@ -21,7 +21,13 @@ type SnapshotWriter struct {
 	temp string
 	file disk.File
 	size int64
+
+	unsynced int64 // of size, as far as it was written here
 }
+
+// syncEvery is how much of a snapshot is written at most before it is made durable. If all were at the end, the Sync of an
+// append at that time would wait until the disk has written all of it.
+const syncEvery = 4 << 20
 
 // CreateSnapshot begins a snapshot of the layer above, which goes on writing it while the log is used.
 func (l *Log) CreateSnapshot(id raft.SnapshotID) (*SnapshotWriter, error) {
@@ -38,7 +44,21 @@ func (l *Log) CreateSnapshot(id raft.SnapshotID) (*SnapshotWriter, error) {
 	return &SnapshotWriter{log: l, id: id, temp: temp, file: f}, nil
 }
 
-func (w *SnapshotWriter) Write(b []byte) (int, error) {
+func (w *SnapshotWriter) Write(b []byte) (n int, err error) {
+	for len(b) > 0 && err == nil {
+		var written int
+		written, err = w.write(b[:min(len(b), syncEvery)])
+		b, n = b[written:], n+written
+		if w.unsynced += int64(written); err == nil && w.unsynced >= syncEvery {
+			w.unsynced = 0
+			err = w.log.fail(w.file.SyncData())
+		}
+	}
+	return n, err
+}
+
+// write is Write, but waits for no disk.
+func (w *SnapshotWriter) write(b []byte) (int, error) {
 	if err := w.log.broken(); err != nil {
 		return 0, err
 	}
@@ -103,7 +123,7 @@ func (l *Log) WriteSnapshotChunk(c raft.WriteSnapshotChunk) error {
 	if l.download == nil || l.download.id != c.ID || l.download.size != c.Position {
 		panic(fmt.Sprintf("raftlog: chunk at byte %d of snapshot %v does not continue %+v", c.Position, c.ID, l.download))
 	}
-	_, err := l.download.Write(c.Bytes)
+	_, err := l.download.write(c.Bytes)
 	return err
 }
 
