@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,7 +57,8 @@ type quorum struct {
 		bytes []byte
 	}
 
-	heard atomic.Int64 // when the leader answered a Fetch for the last time, in raft.Millis; 0: never
+	heard   atomic.Int64 // when the leader answered a Fetch for the last time, in raft.Millis; 0: never
+	appends atomic.Int64 // AppendLogs so far
 
 	ended   chan struct{} // closed when the loop is over
 	stopped error         // why calls end then; written before
@@ -259,6 +261,7 @@ func (q *quorum) carryOut(e raft.Effect) error {
 		return q.log.WriteEpochStarts(e.Entries)
 	case raft.AppendLog:
 		q.appended = true
+		q.appends.Add(1)
 		return q.log.Append(e, q.clock.wallMillis())
 	case raft.TruncateLog:
 		q.lastRead.of = raft.LogRange{}
@@ -306,8 +309,21 @@ func (q *quorum) startSync() {
 	}
 }
 
+// gatherYields is how often those who can run may do so before a group is written.
+const gatherYields = 10
+
 func (q *quorum) syncLoop() {
+	var before, group int64 // appends in front of the last group, and in it
 	for range q.syncs {
+		// Who was answered with the last group comes back at once if he has more to write, and would wait for two fsyncs, the
+		// one that begins now and his own. One client alone is not kept waiting.
+		if group > 1 {
+			for range gatherYields {
+				runtime.Gosched()
+			}
+		}
+		appends := q.appends.Load()
+		before, group = appends, appends-before
 		s, err := q.log.Sync()
 		q.box.put(event{do: func() error {
 			q.syncing = false
