@@ -1,17 +1,19 @@
-// Package chaos does harm to clusters of real kstorage processes while clients use them, and checks that nothing comes of it. It has
-// tests only. A cluster is three or five controllers, the last one a broker too, and two brokers that were never formatted.
+// Package chaos does harm to clusters of real kstorage processes while clients use them, and checks that nothing
+// comes of it. It has tests only. A cluster is three or five controllers, the last one a broker too, and two
+// brokers that were never formatted.
 //
 //	clients, nodes  ->  proxies  ->  controllers      the proxies are the network: links are cut, silent or slow, ports closed
 //	                                     |
 //	                                  volumes         file systems that can be full
 //
-// In each round a minority of the controllers, or a broker, or now and then all nodes get a fault: see faults. The others must go
-// on, and all of them when it is mended. Which fault hits whom is drawn from a seed; time is the machine's, so a seed
-// does not give the same run again. Waiting is for events, and the clock is left alone.
+// In each round a minority of the controllers, or a broker, or now and then all nodes get a fault: see faults.
+// The others must go on, and all of them when it is mended. Which fault hits whom is drawn from a seed; time is
+// the machine's, so a seed does not give the same run again. Waiting is for events, and the clock is left alone.
 //
 // At the end: the histories of the clients are linearizable (model); what was acknowledged is committed; what is
-// committed is the same on all nodes, batch by batch, and so are the records of snapshots, as kstorage dump shows them (ledger); an
-// epoch has one leader; there is one cluster id; no node has ended by itself but for its disk; and all shut down when they are told to.
+// committed is the same on all nodes, batch by batch, and so are the records of snapshots, as kstorage dump shows
+// them (ledger); an epoch has one leader; there is one cluster id; no node has ended by itself but for its disk;
+// and all shut down when they are told to.
 package chaos
 
 import (

@@ -178,7 +178,8 @@ func (c *cluster) alive() {
 	}
 }
 
-// voters runs a command at a node until the voters are as they should. It may fail, and may have been done without an answer.
+// voters runs a command at a node until the voters are as they should. It may fail, and may have been done
+// without an answer.
 func (c *cluster) voters(n *node, want []int32, args ...string) {
 	c.t.Helper()
 	args = append([]string{"quorum", "--bootstrap-controller", strings.Join(c.addresses, ",")}, args...)
@@ -222,7 +223,8 @@ func (c *cluster) caughtUp(end int64) {
 	c.must(err)
 }
 
-// shutDown ends the brokers and a minority of the controllers as an operator does. The others would wait for a successor.
+// shutDown ends the brokers and a minority of the controllers as an operator does. The others would wait for a
+// successor.
 func (c *cluster) shutDown() {
 	c.t.Helper()
 	majority := len(c.addresses)/2 + 1

@@ -16,8 +16,8 @@ import (
 // ownMounts is set in the environment of a process that may mount file systems, which nobody else sees.
 const ownMounts = "KSTORAGE_TEST_OWN_MOUNTS"
 
-// withOwnMounts runs this program again, in a user and a mount namespace of its own, and returns its exit code. false: it may not,
-// or it has been done.
+// withOwnMounts runs this program again, in a user and a mount namespace of its own, and returns its exit code.
+// false: it may not, or it has been done.
 func withOwnMounts() (code int, ran bool) {
 	if os.Getenv(ownMounts) != "" {
 		return 0, false
@@ -85,17 +85,25 @@ func (v volume) resize(bytes int64) error {
 	return unix.Mount("", v.path, "", unix.MS_REMOUNT, fmt.Sprintf("size=%d", bytes))
 }
 
-// limitFiles lets a process make no file larger than the last segment in a folder is, and some bytes more, for which there is room: the
-// next batch may be torn. Nobody needs a privilege for that.
-func limitFiles(pid int, folder string, more int64) error {
-	segments, err := filepath.Glob(filepath.Join(folder, "*.log"))
-	if err != nil || len(segments) == 0 {
-		return fmt.Errorf("no segment in %s: %w", folder, errors.Join(err, fs.ErrNotExist))
-	}
-	info, err := os.Stat(segments[len(segments)-1])
+// limitFiles lets a process make no file larger than the last segment in a folder is, and some bytes more, for
+// which there is room: the next batch may be torn. Nobody needs a privilege for that.
+func limitFiles(pid int, folder string, more int64) (segment string, err error) {
+	segment, err = lastSegment(folder)
 	if err != nil {
-		return err
+		return "", err
+	}
+	info, err := os.Stat(segment)
+	if err != nil {
+		return "", err
 	}
 	limit := uint64(info.Size() + more)
-	return unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: limit, Max: limit}, nil)
+	return segment, unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: limit, Max: unix.RLIM_INFINITY}, nil)
+}
+
+func lastSegment(folder string) (string, error) {
+	segments, err := filepath.Glob(filepath.Join(folder, "*.log"))
+	if err != nil || len(segments) == 0 {
+		return "", fmt.Errorf("no segment in %s: %w", folder, errors.Join(err, fs.ErrNotExist))
+	}
+	return segments[len(segments)-1], nil
 }

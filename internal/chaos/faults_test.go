@@ -1,7 +1,9 @@
 package chaos
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
@@ -11,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // faults does harm to a cluster.
@@ -134,8 +138,8 @@ func (f *faults) mendAll() {
 	}
 }
 
-// victims are nodes without a fault that get one: controllers, most often the leader, but a minority of them with those that have one;
-// and now and then a broker.
+// victims are nodes without a fault that get one: controllers, most often the leader, but a minority of them with
+// those that have one; and now and then a broker.
 func (f *faults) victims() []*node {
 	var out []*node
 	controllers := f.cluster.controllers()
@@ -312,7 +316,8 @@ func (f *faults) voters() (ids []int32) {
 // stopped is what a node says whose disk has no room.
 var stopped = regexp.MustCompile(`cannot write \S+: (no space left on device|file too large)\n(.*\n)*?  fix: +see to the disk, the space that is left`)
 
-// fullDisk waits for the end of a node on a full disk: it must be for that reason, and for the first write that fails.
+// fullDisk waits for the end of a node on a full disk: it must be for that reason, and for the first write that
+// fails.
 func (f *faults) fullDisk(n *node) func() {
 	f.cluster.must(n.disk.fill())
 	f.ends(n)
@@ -323,7 +328,18 @@ func (f *faults) fullDisk(n *node) func() {
 }
 
 func (f *faults) tornWrite(n *node) func() {
-	f.cluster.must(limitFiles(n.PID(), n.logDir(), f.random.Int64N(300)))
+	more, limited := f.random.Int64N(300), ""
+	f.cluster.eventually(n.name+" ends", func() bool {
+		// A segment that was begun meanwhile would have room.
+		segment, err := lastSegment(n.logDir())
+		if err == nil && segment != limited {
+			limited, err = limitFiles(n.PID(), n.logDir(), more)
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) { // a segment, or the process, has just gone
+			f.cluster.must(err)
+		}
+		return n.Ended()
+	})
 	f.ends(n)
 	return func() { f.cluster.start(n) }
 }

@@ -38,11 +38,12 @@ const (
 	burst          = 20 // requests that a client sends one after the other, at most
 	pause          = 400 * time.Millisecond
 	callTimeout    = 2 * time.Second
+	look           = time.Second // between two at the nodes, while nothing is acknowledged
 	askTimeout     = 500 * time.Millisecond
 )
 
-// subject is a broker that clients of a group register and unregister. It is in their hands for a short time, so that
-// its history can be checked.
+// subject is a broker that clients of a group register and unregister. It is in their hands for a short time, so
+// that its history can be checked.
 type subject struct {
 	broker       int32
 	incarnations []uuid.UUID
@@ -138,6 +139,8 @@ func (l *load) await(n int) {
 		}
 		select {
 		case <-more:
+		case <-time.After(look):
+			l.cluster.alive()
 		case <-timeout:
 			l.cluster.fatalf("%d acknowledged requests in %v, %d were waited for", now-start, nodetest.Patience, n)
 		}
@@ -232,8 +235,9 @@ const (
 	notRegistered    = 102
 )
 
-// find looks for the active controller. So almost no request goes to another one, whose answer NOT_CONTROLLER would leave
-// open whether it was done: that is also said of one whose records may or may not survive the end of an epoch.
+// find looks for the active controller. So almost no request goes to another one, whose answer NOT_CONTROLLER
+// would leave open whether it was done: that is also said of one whose records may or may not survive the end of
+// an epoch.
 func (k *client) find(ctx context.Context) error {
 	q := kmsg.NewPtrBrokerHeartbeatRequest() // of a broker that does not exist
 	q.BrokerID, q.BrokerEpoch = firstBroker-1, -1
@@ -252,7 +256,8 @@ func (k *client) find(ctx context.Context) error {
 	}
 }
 
-// do asks. done is false if it is known that the request had no effect. Errors: an answer that cannot be right, and that of ctx.
+// do asks. done is false if it is known that the request had no effect. Errors: an answer that cannot be right,
+// and that of ctx.
 func (k *client) do(ctx context.Context, o *operation) (done bool, err error) {
 	var q kmsg.Request
 	if o.incarnation == uuid.Nil {
@@ -304,7 +309,8 @@ func registration(broker int32, incarnation uuid.UUID, clusterID string) *kmsg.B
 	return q
 }
 
-// mark registers a broker of its own, and returns the epoch: what has the record has all below it that is committed.
+// mark registers a broker of its own, and returns the epoch: what has the record has all below it that is
+// committed.
 func (l *load) mark() operation {
 	l.cluster.t.Helper()
 	k := l.client(-1, nil)

@@ -76,9 +76,9 @@ func newLedger() *ledger {
 	return &ledger{map[int32]int32{}, map[[2]int64]*batch{}, nodeLog{name: "the committed log"}, map[string]*batch{}, map[string]snapshot{}}
 }
 
-// check reads the log of a node and checks it against all that was seen before: a batch of an epoch at an offset is the same
-// everywhere, for there is one leader an epoch. Segments that end below from are left out. runs: the node runs, or was killed
-// and may have left a torn batch at the end.
+// check reads the log of a node and checks it against all that was seen before: a batch of an epoch at an offset
+// is the same everywhere, for there is one leader an epoch. Segments that end below from are left out. runs: the
+// node runs, or was killed and may have left a torn batch at the end.
 func (l *ledger) check(c *cluster, n *node, from int64, runs bool) *nodeLog {
 	c.t.Helper()
 	own := &nodeLog{name: n.name}
@@ -153,9 +153,8 @@ var (
 	position  = regexp.MustCompile(`"position":\d+,`) // in the file
 )
 
-// read adds a segment. Of a node that may run it may have gone, with all before it, by the retention; and the last one may be torn.
-// A batch that was seen before is not looked into
-// again: its checksum is the same.
+// read adds a segment. Of a node that may run it may have gone, with all before it, by the retention; and the
+// last one may be torn. A batch that was seen before is not looked into again: its checksum is the same.
 func (l *ledger) read(c *cluster, own *nodeLog, file string, runs, last bool) {
 	c.t.Helper()
 	out, err := c.dump(file)
@@ -197,8 +196,8 @@ func (l *ledger) read(c *cluster, own *nodeLog, file string, runs, last bool) {
 	}
 }
 
-// commit takes what is committed from a log that has a marked record: that is committed, and so is all below. false: the
-// log doesn't have it, or begins above what was committed so far.
+// commit takes what is committed from a log that has a marked record: that is committed, and so is all below.
+// false: the log doesn't have it, or begins above what was committed so far.
 func (l *ledger) commit(c *cluster, own *nodeLog, mark operation) bool {
 	c.t.Helper()
 	i := own.at(mark.epoch)

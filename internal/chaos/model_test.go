@@ -19,10 +19,11 @@ type registered struct {
 
 const unknownEpoch = -1
 
-// model is the active controller as Kafka specifies it for one broker id: an incarnation that registers again keeps its
-// epoch, which so is read; another one gets a higher epoch than all before, which is an offset of the log; only what is registered can
-// be unregistered. Each request writes, so each answer waits until it is committed, and what it says is true then. (A heartbeat
-// only reads: a leader that doesn't know yet that it was replaced answers it from the past, in Kafka too.)
+// model is the active controller as Kafka specifies it for one broker id: an incarnation that registers again
+// keeps its epoch, which so is read; another one gets a higher epoch than all before, which is an offset of the
+// log; only what is registered can be unregistered. Each request writes, so each answer waits until it is
+// committed, and what it says is true then. (A heartbeat only reads: a leader that doesn't know yet that it was
+// replaced answers it from the past, in Kafka too.)
 //
 // A request without an answer has been done at some time behind its call, or will be, or won't.
 var model = (&porcupine.NondeterministicModel{
@@ -69,7 +70,8 @@ func (s registered) after(o operation) (registered, bool) {
 	return registered{o.incarnation, o.epoch, o.epoch}, o.epoch > s.floor
 }
 
-// checkHistory checks that the history of each broker is linearizable; and of all brokers together, that epochs grow with time.
+// checkHistory checks that the history of each broker is linearizable; and of all brokers together, that epochs
+// grow with time.
 func checkHistory(t testing.TB, history []operation) {
 	t.Helper()
 	var all []porcupine.Operation

@@ -33,9 +33,9 @@ const slowness = 15 * time.Millisecond
 // clientID is the one who isn't a node.
 const clientID = 0
 
-// network has a proxy in front of each controller; nothing reaches a controller but through it. Who makes a connection is
-// seen from the client id of its first request. What a link holds back passes when it is sound again, as on a real network: requests
-// that their senders have given up long ago arrive, too.
+// network has a proxy in front of each controller; nothing reaches a controller but through it. Who makes a
+// connection is seen from the client id of its first request. What a link holds back passes when it is sound
+// again, as on a real network: requests that their senders have given up long ago arrive, too.
 type network struct {
 	running sync.WaitGroup
 
@@ -105,8 +105,8 @@ func (n *network) refuse(node int) {
 	}
 }
 
-// closePort closes a port at once: without the shutdown it would stay open as long as a process that is being started, of another test,
-// still has a copy of the descriptor.
+// closePort closes a port at once: without the shutdown it would stay open as long as a process that is being
+// started, of another test, still has a copy of the descriptor.
 func closePort(l net.Listener) {
 	if c, err := l.(*net.TCPListener).SyscallConn(); err == nil {
 		c.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_RDWR) }) //nolint:errcheck // it is closed then

@@ -7,7 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// Build builds the program kstorage in a folder, with the tags of this one and with the race detector if this one has it, and returns its file.
+// Build builds the program kstorage in a folder, with the tags of this one and with the race detector if this one
+// has it, and returns its file.
 func Build(folder string) (string, error) {
 	args := []string{"build", "-o", folder}
 	if info, ok := debug.ReadBuildInfo(); ok {

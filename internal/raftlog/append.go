@@ -98,23 +98,23 @@ func (l *Log) writeGroup(list []pending) (int, error) {
 		}
 		data = l.buf
 	}
-	if s.unused {
+	if l.unused {
 		if err := s.file.Truncate(s.size); err != nil {
 			return 0, err
 		}
-		s.reserved, s.unused = 0, false
+		l.reserved, l.unused = 0, false
 	}
 	if _, err := s.file.Write(data); err != nil {
 		return 0, err
 	}
-	if end := s.size + int64(len(data)); end > s.reserved {
+	if end := s.size + int64(len(data)); end > l.reserved {
 		ahead := min(max(end, minAheadBytes), maxAheadBytes, l.config.SegmentBytes-end)
 		if ahead > 0 {
 			if err := s.file.Extend(int(ahead)); err != nil {
 				return 0, err
 			}
 		}
-		s.reserved = max(end, end+ahead)
+		l.reserved = max(end, end+ahead)
 	}
 	if err := s.file.SyncData(); err != nil {
 		return 0, err
@@ -124,6 +124,7 @@ func (l *Log) writeGroup(list []pending) (int, error) {
 	for i := range group {
 		s.add(group[i].base, group[i].last, len(group[i].bytes))
 	}
+	l.recent.add(group, data)
 	l.pending = slices.Delete(l.pending, 0, n)
 	return n, nil
 }
@@ -137,11 +138,12 @@ func (l *Log) full(s *segment, size int64, b *pending) bool {
 
 // roll begins a segment. The older ones are synced, as all that was written, and end with their last batch.
 func (l *Log) roll(base raft.Offset) (*segment, error) {
-	if s := l.active(); s.reserved > s.size {
-		if err := s.cut(); err != nil {
+	if l.reserved > l.active().size {
+		if err := l.cut(); err != nil {
 			return nil, err
 		}
 	}
+	l.reserved = 0
 	s := l.newSegment(base)
 	var err error
 	if s.file, err = l.createSegment(s); err != nil {
@@ -189,6 +191,9 @@ func (l *Log) find(r raft.LogRange) (data []byte, s *segment, drops uint64, err 
 	}
 	if len(l.pending) > 0 && r.From >= l.pending[0].base {
 		return l.readPending(r), nil, 0, nil
+	}
+	if l.recent.has(r.From) {
+		return l.recent.read(r), nil, 0, nil
 	}
 	i, found := slices.BinarySearchFunc(l.segments, r.From, func(s *segment, o raft.Offset) int { return cmp.Compare(s.base, o) })
 	if !found {

@@ -55,9 +55,11 @@ func (l *Log) truncate(end raft.Offset) error {
 	gone := l.segments[keep:]
 	l.segments = slices.Clip(l.segments[:keep])
 	last.shorten(position, end)
+	l.recent.clear()
 	l.drops++
 	l.mu.Unlock()
 	if len(gone) > 0 {
+		l.reserved, l.unused = 0, false // they were those of the last segment
 		// The last segment first: whatever a crash leaves is a log without a gap.
 		if err := l.removeSegments(slices.Backward(gone)); err != nil {
 			return err
@@ -69,7 +71,7 @@ func (l *Log) truncate(end raft.Offset) error {
 	if !cut {
 		return nil
 	}
-	return last.cut()
+	return l.cut()
 }
 
 // Reset carries out a ResetLog: the log is empty, and begins and ends at the snapshot's end. The snapshot is there.
@@ -92,8 +94,10 @@ func (l *Log) reset(id raft.SnapshotID) error {
 	s := l.newSegment(id.EndOffset)
 	l.mu.Lock()
 	gone := l.segments
+	l.reserved, l.unused = 0, false
 	l.segments, l.start = []*segment{s}, id.EndOffset
 	l.pending, l.appended, l.synced = nil, raft.Synced{}, raft.Synced{}
+	l.recent.clear()
 	l.drops++
 	l.mu.Unlock()
 	if len(gone) > 0 {

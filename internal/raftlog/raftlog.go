@@ -10,9 +10,9 @@
 //
 // # Durability
 //
-// Append keeps batches in memory, where Read finds them at once. Sync writes and fsyncs them: whoever calls it in a
-// loop, whenever something was appended, gets group commit, since all that came in meanwhile is the next group. Each
-// group is one write to one file, at most maxGroupBytes long unless it is a single batch, and the next one is written
+// Append keeps batches in memory, where Read finds them at once, and the newest ones after their fsync too. Sync writes and
+// fsyncs them: whoever calls it in a loop, whenever something was appended, gets group commit, since all that came in meanwhile
+// is the next group. Each group is one write to one file, at most maxGroupBytes long unless it is a single batch, and the next one is written
 // when its fsync has ended. So after a crash only the last group can be torn.
 //
 // The file of the last segment is longer than its batches: zeros stand behind them (Extend), since an fsync takes a quarter to half
@@ -106,14 +106,17 @@ type Log struct {
 	downloading sync.Mutex // guards download; taken before writing
 	download    *SnapshotWriter
 
-	writing sync.Mutex // held by whoever changes files other than temporary snapshots; taken before mu
-	buf     []byte     // a group of several batches
+	writing  sync.Mutex // held by whoever changes files other than temporary snapshots; taken before mu
+	buf      []byte     // a group of several batches
+	reserved int64      // size of the last segment's file with the zeros behind its batches, if there are any
+	unused   bool       // the zeros are of an earlier run, and go before the next write
 
 	mu        sync.RWMutex // guards what follows; nobody who holds it waits for the disk
 	err       error        // what made the log unusable
 	start     raft.Offset
 	segments  []*segment        // at least one; the last one is appended to
 	pending   []pending         // appended, not synced
+	recent    recent            // the last ones that are synced
 	appended  raft.Synced       // of the last AppendLog
 	synced    raft.Synced       // of the last one that is durable
 	snapshots []raft.SnapshotID // ascending
@@ -232,11 +235,11 @@ func (l *Log) closeFiles() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var errs []error
-	for _, s := range l.segments {
+	for i, s := range l.segments {
 		if s.file == nil { // a Reset that failed
 			continue
 		}
-		if s.reserved > s.size && !s.unused {
+		if i == len(l.segments)-1 && l.reserved > s.size && !l.unused {
 			errs = append(errs, s.file.Truncate(s.size))
 		}
 		errs = append(errs, s.file.Close())

@@ -19,7 +19,7 @@ import (
 
 // Open recovers the log in dir, which need not exist, and opens it. Errors: *CorruptError, those of the disk.
 func Open(fsys disk.FS, dir string, c Config) (*Log, raft.Recovered, error) {
-	l := &Log{fs: fsys, dir: dir, config: c}
+	l := &Log{fs: fsys, dir: dir, config: c, recent: recent{limit: maxRecentBytes}}
 	found, err := l.recover()
 	if err != nil {
 		l.closeFiles()
@@ -224,7 +224,7 @@ func (l *Log) scanEnd(r *recovery, s *segment, last bool, zeroes int64, err erro
 		return &CorruptError{File: s.name, Offset: damage.Offset, Reason: damage.Reason + ", and a later segment follows"}
 	}
 	if err == io.EOF {
-		s.reserved, s.unused = s.size+zeroes, true
+		l.reserved, l.unused = s.size+zeroes, true
 		return nil
 	}
 	r.torn, err = l.classify(r, s, damage)
@@ -277,7 +277,7 @@ func (l *Log) repair(r *recovery) error {
 		}
 	case r.torn != nil:
 		l.repaired("%s: cut at byte %d: the last write was not finished, %d bytes are left of it", l.active().name, r.torn.position, r.torn.end-r.torn.position)
-		if err := l.active().cut(); err != nil {
+		if err := l.cut(); err != nil {
 			return err
 		}
 	}

@@ -263,8 +263,8 @@ func (l *link) readError() error {
 	return fmt.Errorf("%w: %w", ErrDisconnected, broke(l.err))
 }
 
-// broke is why a connection broke, without its addresses: the peer's stands in front, and the own one is another each time, which
-// would make a new reason of the same one for those who log each reason once.
+// broke is why a connection broke, without its addresses: the peer's stands in front, and the own one is another
+// each time, which would make a new reason of the same one for those who log each reason once.
 func broke(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err
