@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"errors"
+	"path/filepath"
 	"syscall"
 
 	urfave "github.com/urfave/cli/v2"
@@ -36,6 +37,9 @@ func (s *session) dump(ctx *urfave.Context) error {
 		err := dump.File(w, path, dump.Options{JSON: s.out.JSON})
 		if errors.Is(err, syscall.EPIPE) {
 			return nil // nobody reads on
+		}
+		if errors.Is(err, syscall.EISDIR) {
+			err = &cli.Problem{What: path + " is a directory", Fix: "name the files in it, such as " + filepath.Join(path, "*.log")}
 		}
 		if err != nil {
 			errs = append(errs, s.explain(err))

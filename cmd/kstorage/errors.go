@@ -33,7 +33,7 @@ var rules = map[format.Rule]advice{
 		fmt.Sprintf("pass --cluster-id with the id of the cluster (random-uuid makes one for a new cluster), or format with --release-version %s or newer, at which the cluster gives itself an id", features.LatestProduction)},
 	format.EmptyClusterID:     {false, []string{"cluster-id"}, "pass the id of the cluster; without the option and its variable the node gets its id from the quorum"},
 	format.BadClusterID:       {false, []string{"cluster-id"}, "pass the id as the cluster has it"},
-	format.ClusterIDNotStored: {false, []string{"cluster-id"}, "leave the cluster id out"},
+	format.ClusterIDNotStored: {false, []string{"cluster-id"}, "leave the cluster id out; if the log of the node says that the cluster carries none, empty its directories first"},
 	format.EmptyProperties:    {false, nil, "a crash or a full disk left it so: restore it from a copy, or if the directory holds nothing of worth remove the file and format again"},
 	format.OneDirectory:       {false, nil, "remove one of them from the log directories"},
 	format.LostProperties:     {false, nil, "restore meta.properties from a copy or by hand, or move the folder away if the node is to begin anew"},

@@ -30,8 +30,9 @@ func (s *session) startCommand() *urfave.Command {
 			&urfave.StringFlag{Name: "request-log", Usage: "Append a JSON document a line to this `FILE` for each request that the node answers or refuses."},
 			&urfave.StringFlag{Name: "metrics-listen", Usage: "Show the node over HTTP at this `ADDR`, host:port: /metrics for Prometheus, /healthz, /readyz, and a status page at /."},
 		},
-		Description: `The node runs in the foreground, logs to stderr, and ends on SIGTERM or SIGINT: a broker asks for leave, a leader
-hands over. It speaks Kafka's own protocol, so it forms a quorum with nodes of its kind or of Apache Kafka.
+		Description: `The node runs in the foreground, logs to stderr (with --json a document a line), and ends on SIGTERM or SIGINT: a
+broker asks for leave, a leader hands over. It speaks Kafka's own protocol, so it forms a quorum with nodes of its
+kind or of Apache Kafka.
 
 The first controllers of a new cluster are formatted before, all with the same --cluster-id or all without. Brokers
 and further controllers need no format: they learn the id of the cluster from its metadata (KIP-1262).
@@ -59,7 +60,11 @@ func (s *session) start(ctx *urfave.Context) error {
 	var status net.Listener
 	if address := ctx.String("metrics-listen"); address != "" {
 		if status, err = net.Listen("tcp", address); err != nil {
-			return &cli.Problem{What: "cannot show the node", Where: s.from("metrics-listen") + " " + address + ": " + listenReason(err), Fix: "pass a free address of this host, such as localhost:9404"}
+			fix := "pass a free address of this host, such as localhost:9404"
+			if errors.Is(err, syscall.EADDRINUSE) {
+				fix = "does this node run already? If it is another program, " + fix
+			}
+			return &cli.Problem{What: "cannot show the node", Where: s.from("metrics-listen") + " " + address + ": " + listenReason(err), Fix: fix}
 		}
 		defer status.Close()
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,6 +51,10 @@ func (c *Cluster) Close() {
 // tellAfter is how long a request may take before a person is told what is waited for.
 const tellAfter = 2 * time.Second
 
+// comingUp is how long a cluster may take to come up: addresses at which nobody listens yet, and nodes that do
+// not know its metadata.version yet, are asked so long.
+const comingUp = 5 * time.Second
+
 // errRequestTimeout ends a request whose answer takes too long, while there is time left for the command.
 var errRequestTimeout = errors.New("no answer within request.timeout.ms")
 
@@ -66,7 +71,10 @@ type node struct {
 }
 
 // notReady is why a request that can be sent again has no result yet.
-type notReady struct{ err error }
+type notReady struct {
+	err   error
+	until time.Duration // since the beginning; 0: until the time is up
+}
 
 func (e *notReady) Error() string { return e.err.Error() }
 func (e *notReady) Unwrap() error { return e.err }
@@ -77,6 +85,7 @@ func (c *Cluster) withNode(ctx context.Context, doing string, ask func(context.C
 	settings := c.options.Settings
 	ctx, cancel := context.WithTimeoutCause(ctx, settings.Timeout, errTimeout)
 	defer cancel()
+	start := time.Now()
 	var last *notReady
 	for backoff := settings.RetryBackoff; ; backoff = min(2*backoff, settings.RetryBackoffMax) {
 		n, err := c.find(ctx, doing)
@@ -90,8 +99,15 @@ func (c *Cluster) withNode(ctx context.Context, doing string, ask func(context.C
 			}
 			return err
 		}
+		patience := settings.Timeout
+		if waiting.until > 0 {
+			patience = min(patience, waiting.until)
+			if time.Since(start)+backoff >= patience {
+				return waiting.err
+			}
+		}
 		if last == nil || last.Error() != waiting.Error() {
-			c.options.Tell(fmt.Sprintf("waiting up to %v: %v", settings.Timeout, waiting))
+			c.options.Tell(fmt.Sprintf("waiting up to %v: %s", patience, where(waiting.err)))
 		}
 		last = waiting
 		select {
@@ -102,18 +118,32 @@ func (c *Cluster) withNode(ctx context.Context, doing string, ask func(context.C
 	}
 }
 
+// where is what an error says beside what cannot be done, on one line.
+func where(err error) string {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []string
+		for _, e := range joined.Unwrap() {
+			all = append(all, where(e))
+		}
+		return strings.Join(all, "; ")
+	}
+	if e, ok := err.(*Error); ok {
+		return e.Where
+	}
+	return err.Error()
+}
+
 // unanswered makes an error of what came in place of an answer.
 func (c *Cluster) unanswered(doing string, err error) *Error {
 	e := &Error{What: "cannot " + doing, Where: err.Error(), Err: err}
-	if op := (*net.OpError)(nil); errors.As(err, &op) && errors.Is(err, wire.ErrRefused) && op.Addr != nil {
-		e.Where = op.Addr.String() + ": connection refused" // not the same thrice
-	}
 	switch {
 	case errors.Is(err, errTimeout):
 		e.What += fmt.Sprintf(" within %v", c.options.Settings.Timeout)
 		e.Fix = "if the quorum has no leader, the logs of the controllers say why; --timeout waits longer"
 	case errors.Is(err, wire.ErrRefused):
 		e.Fix = "is the node running, and is the address that of its listener?"
+	case errors.As(err, new(*net.DNSError)):
+		e.Fix = "look at the name in the address"
 	case errors.Is(err, wire.ErrHandshake):
 		e.Fix = "if the listener expects TLS or SASL: neither is supported yet, use one with PLAINTEXT"
 	case errors.Is(err, wire.ErrUnsupported) && !c.options.Controllers:
@@ -127,6 +157,7 @@ func (c *Cluster) unanswered(doing string, err error) *Error {
 // find returns the node that takes requests for the cluster.
 func (c *Cluster) find(ctx context.Context, doing string) (node, error) {
 	var errs []error
+	comesUp := false
 	for i, address := range c.options.Bootstrap {
 		limited, cancel := ctx, context.CancelFunc(func() {})
 		if others := len(c.options.Bootstrap) - i; others > 1 {
@@ -135,20 +166,30 @@ func (c *Cluster) find(ctx context.Context, doing string) (node, error) {
 		}
 		n, err := c.describeCluster(limited, address)
 		cancel()
+		var waiting *notReady
 		switch {
 		case err == nil && c.options.Controllers:
 			return leader(n)
 		case err == nil:
 			return n, nil
+		case errors.As(err, &waiting):
+			comesUp = true
+			errs = append(errs, waiting.err)
 		case errors.As(err, new(*Error)): // an answer, which is one of the cluster
 			return node{}, err
+		default:
+			comesUp = comesUp || errors.Is(err, wire.ErrRefused)
+			errs = append(errs, c.unanswered(doing, err))
 		}
-		errs = append(errs, c.unanswered(doing, err))
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return node{}, errors.Join(errs...)
+	err := errors.Join(errs...)
+	if comesUp {
+		return node{}, &notReady{err: err, until: comingUp}
+	}
+	return node{}, err
 }
 
 // leader is the leader of the quorum, as a controller knows it. It can be one that has not registered yet.
@@ -159,7 +200,7 @@ func leader(n node) (node, error) {
 			return n, nil
 		}
 	}
-	return node{}, &notReady{fmt.Errorf("%s knows no leader of the quorum", n.address)}
+	return node{}, &notReady{err: fmt.Errorf("%s knows no leader of the quorum", n.address)}
 }
 
 const (
@@ -186,6 +227,10 @@ func (c *Cluster) describeCluster(ctx context.Context, address string) (node, er
 	case code == mismatchedEndpointType:
 		return node{}, &Error{What: "a controller listens at the address of a broker", Where: "--bootstrap-server " + address,
 			Fix: "pass the address with --bootstrap-controller, or that of a broker's listener", Code: code}
+	case code == raft.UnsupportedVersion && c.options.Controllers: // also of one that does not know its metadata.version yet
+		e := refusal("ask for the cluster", address, r.ErrorCode, r.ErrorMessage)
+		e.Fix = "if the quorum has had no leader since the node was started, its log says for what it waits; below metadata.version 3.7-IV0 ask a broker, with --bootstrap-server"
+		return node{}, &notReady{err: e, until: comingUp}
 	case code != raft.NoError:
 		return node{}, refusal("ask for the cluster", address, r.ErrorCode, r.ErrorMessage)
 	}
@@ -209,7 +254,7 @@ func (c *Cluster) request(ctx context.Context, address string, q kmsg.Request) (
 	done := make(chan result, 1)
 	go func() {
 		answer, err := client.Do(ctx, q)
-		done <- result{answer, err}
+		done <- result{answer, unreachable(address, err)}
 	}()
 	select {
 	case r := <-done:
@@ -225,6 +270,26 @@ func (c *Cluster) request(ctx context.Context, address string, q kmsg.Request) (
 	return r.answer, r.err
 }
 
+// unreachable is err without the words of the packages that it came through, where they say the same again.
+func unreachable(address string, err error) error {
+	var dns *net.DNSError
+	switch {
+	case errors.Is(err, wire.ErrRefused):
+		return &unreachableError{address + ": connection refused", err}
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return &unreachableError{address + ": no such host", err}
+	}
+	return err
+}
+
+type unreachableError struct {
+	text string
+	err  error
+}
+
+func (e *unreachableError) Error() string { return e.text }
+func (e *unreachableError) Unwrap() error { return e.err }
+
 // ask sends q to n. If once is set, q is a change that must not be made twice.
 func (c *Cluster) ask(ctx context.Context, doing string, n node, q kmsg.Request, once bool) (kmsg.Response, error) {
 	answer, err := c.request(ctx, n.address, q)
@@ -233,7 +298,7 @@ func (c *Cluster) ask(ctx context.Context, doing string, n node, q kmsg.Request,
 		return answer, nil
 	case errors.Is(err, errTimeout), errors.Is(err, wire.ErrUnsupported), errors.Is(err, wire.ErrCorrupt):
 	case errors.Is(err, wire.ErrRefused), errors.Is(err, wire.ErrHandshake), !once: // it wasn't sent, or doesn't matter
-		return nil, &notReady{err}
+		return nil, &notReady{err: err}
 	}
 	failed := c.unanswered(doing, err)
 	if once && !errors.Is(err, wire.ErrUnsupported) {

@@ -3,9 +3,12 @@ package client
 import (
 	"context"
 	"errors"
+	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,7 +131,7 @@ func TestBootstrapAddressHangs(t *testing.T) {
 	})
 }
 
-// The bootstrap addresses are tried in their order; that nobody listens at any is told at once.
+// The bootstrap addresses are tried in their order, for some seconds if nobody listens at any.
 func TestBootstrapAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -143,8 +146,11 @@ func TestBootstrapAddresses(t *testing.T) {
 				t.Errorf("error %q should name %s", e, want)
 			}
 		}
-		if time.Since(start) > 0 {
-			t.Errorf("it took %v", time.Since(start))
+		if took := time.Since(start); took < comingUp/2 || took > comingUp {
+			t.Errorf("it took %v", took)
+		}
+		if !slices.Equal(k.told, []string{"waiting up to 5s: a:1: connection refused; b:2: connection refused"}) {
+			t.Errorf("told %q", k.told)
 		}
 		k = newTalk(t, network{"b:2": speaks(t, quorumAPIs, func(q kmsg.Request) (kmsg.Response, error) {
 			if q.Key() == int16(kmsg.DescribeCluster) {
@@ -156,6 +162,75 @@ func TestBootstrapAddresses(t *testing.T) {
 			t.Fatal(q, err)
 		}
 	})
+}
+
+// A cluster that was started a moment ago is waited for, as long as --timeout allows; other reasons are told at once.
+func TestClusterComesUp(t *testing.T) {
+	unsupported := kmsg.NewPtrDescribeClusterResponse()
+	unsupported.ErrorCode = int16(raft.UnsupportedVersion)
+	refused := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	for reason, test := range map[string]struct {
+		bootstrap string
+		timeout   time.Duration
+		dial      error         // at c1 in the beginning; nil: it listens
+		answer    kmsg.Response // of c1 to DescribeCluster in the beginning
+		comesUp   time.Duration // when c1 answers as it should
+		where     string        // "": it works out
+		fix       string
+	}{
+		"nobody listens yet":               {"c1:1", time.Minute, refused, nil, 2 * time.Second, "", ""},
+		"nobody listens":                   {"c1:1", time.Minute, refused, nil, time.Hour, "c1:1: connection refused", "is the node running"},
+		"nobody listens, and time is up":   {"c1:1", 300 * time.Millisecond, refused, nil, 2 * time.Second, "c1:1: connection refused", "is the node running"},
+		"no metadata.version known yet":    {"c1:1", time.Minute, nil, unsupported, 2 * time.Second, "", ""},
+		"no metadata.version known":        {"c1:1", time.Minute, nil, unsupported, time.Hour, "c1:1 answers UNSUPPORTED_VERSION", "has had no leader"},
+		"no metadata.version, but another": {"c1:1,c2:1", time.Minute, nil, unsupported, time.Hour, "", ""},
+		"no such name":                     {"c1:1", time.Minute, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "c1", IsNotFound: true}}, nil, time.Second, "c1:1: no such host", "name"},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				n := network{}
+				for _, address := range []string{"c1:1", "c2:1"} {
+					n[address] = speaks(t, quorumAPIs, func(q kmsg.Request) (kmsg.Response, error) {
+						switch {
+						case q.Key() != int16(kmsg.DescribeCluster):
+							return quorumOf(2, raft.NoError), nil
+						case address == "c1:1" && time.Since(start) < test.comesUp:
+							return test.answer, nil
+						}
+						return clusterOf(2), nil
+					})
+				}
+				k := newTalk(t, n, test.bootstrap, true)
+				k.options.Settings.Timeout = test.timeout
+				k.options.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+					if address == "c1:1" && test.dial != nil && time.Since(start) < test.comesUp {
+						return nil, test.dial
+					}
+					return n.dial(ctx, address)
+				}
+				_, err := k.DescribeQuorum(t.Context())
+				if test.where == "" {
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				var e *Error
+				if !errors.As(err, &e) || !strings.HasPrefix(e.Where, test.where) || !strings.Contains(e.Fix, test.fix) {
+					t.Errorf("%#v", err)
+				}
+				if took := time.Since(start); took > comingUp {
+					t.Errorf("it took %v", took)
+				}
+				for _, told := range k.told {
+					if strings.Count(told, "refused") > 1 {
+						t.Errorf("told %q", told)
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestTimeIsUp(t *testing.T) {

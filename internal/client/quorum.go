@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -63,7 +64,7 @@ func (c *Cluster) DescribeQuorum(ctx context.Context) (*Quorum, error) {
 		if code != 0 {
 			e := refusal(doing, n.address, code, message)
 			if passes(e.Code) {
-				return &notReady{fmt.Errorf("%s", e.Where)}
+				return &notReady{err: fmt.Errorf("%s", e.Where)}
 			}
 			return e
 		}
@@ -157,7 +158,7 @@ func (q *Quorum) Rows() []Row {
 // AddController makes a controller that follows the quorum a voter of it (KIP-853).
 func (c *Cluster) AddController(ctx context.Context, v Controller) error {
 	doing := fmt.Sprintf("add controller %d", v.NodeID)
-	return c.change(ctx, doing, func() kmsg.Request {
+	err := c.change(ctx, doing, func() kmsg.Request {
 		q := kmsg.NewPtrAddRaftVoterRequest()
 		if v.ClusterID != "" { // Unlike Kafka's tool: a directory of another cluster is refused
 			q.ClusterID = &v.ClusterID
@@ -170,6 +171,10 @@ func (c *Cluster) AddController(ctx context.Context, v Controller) error {
 		q.AckWhenCommitted = true
 		return q
 	})
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == raft.InvalidRequest && v.ClusterID == "" {
+		e.Fix = "the controller does not know the id of its cluster yet, and is no voter before it does: its log says for what it waits"
+	}
+	return err
 }
 
 // RemoveController makes a voter an observer (KIP-853).
@@ -212,7 +217,7 @@ func (c *Cluster) change(ctx context.Context, doing string, request func() kmsg.
 		}
 		e := refusal(doing, n.address, code, message)
 		if moved(e.Code) {
-			return &notReady{fmt.Errorf("%s", e.Where)}
+			return &notReady{err: fmt.Errorf("%s", e.Where)}
 		}
 		if e.Fix == "" {
 			e.Fix = fixes[e.Code]

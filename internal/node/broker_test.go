@@ -189,7 +189,7 @@ func TestWaitNamesRefusal(t *testing.T) {
 	b, endWork, done := startBroker(t, v)
 	soon(t, refused, "the registration")
 	soon(t, refused, "another one")
-	if why := (&node{broker: b, quorum: &quorum{}, settings: settings{Raft: raft.DefaultConfig()}, clock: clock{start: time.Now()}}).waitsFor(&v); !strings.Contains(why, "DUPLICATE_BROKER_REGISTRATION") {
+	if why := (&node{broker: b, quorum: &quorum{}, settings: settings{Raft: raft.DefaultConfig()}, clock: clock{start: time.Now()}}).waitsFor(&v); !strings.Contains(why, "DUPLICATE_BROKER_REGISTRATION. A broker with its node.id was there before") {
 		t.Error(why)
 	}
 	endWork()

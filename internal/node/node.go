@@ -32,6 +32,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"kstorage/internal/config"
@@ -275,10 +276,14 @@ func (n *node) bind() error {
 	for _, l := range s.Listeners {
 		listener, err := net.Listen("tcp", l.Address())
 		if err != nil {
+			fix := "choose a free address of this host"
+			if errors.Is(err, syscall.EADDRINUSE) {
+				fix += "; ss -ltnp shows who has this one"
+			}
 			return &Error{
 				What:  fmt.Sprintf("cannot listen on %s: %v", l.Address(), disk.Reason(errors.Unwrap(err))),
 				Where: "listeners, " + l.Name,
-				Fix:   "choose a free address of this host",
+				Fix:   fix,
 				Err:   err,
 			}
 		}

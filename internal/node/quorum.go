@@ -14,6 +14,7 @@ import (
 	"kstorage/internal/raft"
 	"kstorage/internal/raftlog"
 	"kstorage/internal/status"
+	"kstorage/internal/wire"
 )
 
 // quorum is the raft loop: it runs the consensus core, which says what to do, and does it.
@@ -285,10 +286,10 @@ func (q *quorum) carryOut(e raft.Effect) error {
 	case raft.Reply:
 		return q.reply(e)
 	case raft.Notice:
-		if e.From == raft.None {
+		if e.Code == raft.NoError {
 			q.logger.Info(e.Text)
 		} else {
-			q.logger.Warn(e.Text, "node", e.From, "code", e.Code)
+			q.logger.Warn(e.Text, "error", wire.ErrorName(int16(e.Code)))
 		}
 		q.above(e)
 	case raft.ShutdownDone:

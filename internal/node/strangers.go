@@ -33,7 +33,7 @@ func newStrangers(cfg raft.Config) *strangers {
 // node for its cluster id. A leader may be one that an earlier process has left in quorum-state. Voters do not count
 // for servers, though they are the same nodes: one of them that refuses twice is not two.
 func (s *strangers) noticed(n raft.Notice, leader raft.NodeID) bool {
-	if n.Code != raft.InconsistentClusterID {
+	if n.Code != raft.InconsistentClusterID || n.From == raft.None {
 		return false
 	}
 	s.refused[n.From] = true

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -27,8 +28,9 @@ func (n *node) waitsFor(v *view) string {
 	case !v.caughtUp:
 		return fmt.Sprintf("the metadata of the cluster, from the leader %d at %s", v.leader.LeaderID, addressOf(v.leader.Endpoint))
 	case v.clusterID == "" && v.version != 0 && !v.version.SupportsClusterID():
-		return fmt.Sprintf("the cluster id: the cluster is at metadata.version %s, which carries none. Upgrade it with kfeatures upgrade --metadata %s, "+
-			"or format this node with kstorage format --cluster-id and the id of the cluster", v.version, features.LatestProduction)
+		return fmt.Sprintf("the cluster id: the cluster is at metadata.version %s, which carries none. Empty the log directories of this node, and format "+
+			"them with kstorage format --cluster-id and the id of the cluster; or, if the cluster has no nodes of Apache Kafka, raise its level for good with "+
+			"kfeatures upgrade --feature metadata.version=%d", v.version, features.LatestProduction)
 	case v.clusterID == "":
 		return "the cluster id, which the active controller commits with its first records"
 	}
@@ -38,6 +40,10 @@ func (n *node) waitsFor(v *view) string {
 	why := "the active controller to register and unfence this broker"
 	if refusal := n.broker.refusal.Load(); refusal != nil {
 		why += fmt.Sprintf("; the last attempt ended with: %v", *refusal)
+		if errors.Is(*refusal, answerError(codeDuplicateBroker)) {
+			why += ". A broker with its node.id was there before: it is forgotten when it has been silent for broker.session.timeout.ms, 9 s, " +
+				"if it does not run elsewhere"
+		}
 	}
 	return why
 }

@@ -279,7 +279,8 @@ type (
 	}
 
 	// Notice is something a person may want to know: a line for the log. From and Code are of an answer with a
-	// top-level error (InconsistentClusterID, say), else None and NoError.
+	// top-level error (InconsistentClusterID, say), else None and NoError. A request that was refused for another cluster's
+	// id has None and InconsistentClusterID.
 	Notice struct {
 		Text string
 		From NodeID

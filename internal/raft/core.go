@@ -326,7 +326,11 @@ func (c *Core) clusterID() *string {
 
 // ourCluster checks the cluster id of a request. A null one passes, and a node without an id takes any.
 func (c *Core) ourCluster(id *string) bool {
-	return id == nil || c.cfg.ClusterID == "" || *id == c.cfg.ClusterID
+	if id == nil || c.cfg.ClusterID == "" || *id == c.cfg.ClusterID {
+		return true
+	}
+	c.tell(Notice{fmt.Sprintf("a request for another cluster is refused, that with the id %.22q", *id), None, InconsistentClusterID})
+	return false
 }
 
 // view is what all raft answers tell of the leader.

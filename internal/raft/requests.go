@@ -211,10 +211,19 @@ func (c *Core) topLevel(o outgoing, code Code) bool {
 		c.die("node %d refuses this node: cluster authorization failed", o.to)
 	case BrokerNotAvailable:
 	default:
-		c.tell(Notice{fmt.Sprintf("node %d answers %s with error %d", o.to, requestName(o.request), code), o.to, code})
+		c.tell(Notice{fmt.Sprintf("%s answers %s with an error", c.nameOf(o.to), requestName(o.request)), o.to, code})
 	}
 	c.backOff(o.to)
 	return false
+}
+
+// nameOf is a node in a notice; a bootstrap server has no id that says anything.
+func (c *Core) nameOf(id NodeID) string {
+	if i := int(-2 - id); id < None && i < len(c.cfg.BootstrapServers) {
+		e := c.cfg.BootstrapServers[i]
+		return fmt.Sprintf("%s:%d", e.Host, e.Port)
+	}
+	return fmt.Sprintf("node %d", id)
 }
 
 // partition deals with the error and the view of the leader that all raft answers have (KIP-595). It reports

@@ -1,6 +1,9 @@
 package raft
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestResponses has what an answer does by its error and its view of the leader (KIP-595). The node is in epoch 3.
 func TestResponses(t *testing.T) {
@@ -76,7 +79,8 @@ func TestTopLevelErrors(t *testing.T) {
 			t.Errorf("code %d: epoch %d, fatal %q", code, s.Epoch, s.Fatal)
 		}
 		notice, ok := effect[Notice](l)
-		if want := !fatal && code != BrokerNotAvailable; ok != want || want && (notice.Code != code || notice.From != 2) {
+		want := !fatal && code != BrokerNotAvailable
+		if said := (Notice{"node 2 answers Fetch with an error", 2, code}); ok != want || want && notice != said {
 			t.Errorf("code %d: notice %+v", code, notice)
 		}
 	}
@@ -188,6 +192,9 @@ func TestBeginAndEnd(t *testing.T) {
 		}
 		if test.cluster {
 			partition, top = top, partition
+		}
+		if n, _ := effect[Notice](l); test.cluster != (n.Code == InconsistentClusterID && n.From == None && strings.Contains(n.Text, other)) {
+			t.Errorf("%s: notice %+v", test.reason, n)
 		}
 		s := l.core.Status()
 		if partition != test.code || top != NoError || s.Role != test.want || s.Epoch != test.epoch || s.LeaderID != test.leader || len(l.core.state.endpoints) != test.endpoints {
