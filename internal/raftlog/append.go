@@ -98,23 +98,17 @@ func (l *Log) writeGroup(list []pending) (int, error) {
 		}
 		data = l.buf
 	}
-	if s.unused {
-		if err := s.file.Truncate(s.size); err != nil {
-			return 0, err
-		}
-		s.reserved, s.unused = 0, false
-	}
 	if _, err := s.file.Write(data); err != nil {
 		return 0, err
 	}
-	if end := s.size + int64(len(data)); end > s.reserved {
+	if end := s.size + int64(len(data)); end > l.reserved {
 		ahead := min(max(end, minAheadBytes), maxAheadBytes, l.config.SegmentBytes-end)
 		if ahead > 0 {
 			if err := s.file.Extend(int(ahead)); err != nil {
 				return 0, err
 			}
 		}
-		s.reserved = max(end, end+ahead)
+		l.reserved = max(end, end+ahead)
 	}
 	if err := s.file.SyncData(); err != nil {
 		return 0, err
@@ -137,11 +131,12 @@ func (l *Log) full(s *segment, size int64, b *pending) bool {
 
 // roll begins a segment. The older ones are synced, as all that was written, and end with their last batch.
 func (l *Log) roll(base raft.Offset) (*segment, error) {
-	if s := l.active(); s.reserved > s.size {
+	if s := l.active(); l.reserved > s.size {
 		if err := s.cut(); err != nil {
 			return nil, err
 		}
 	}
+	l.reserved = 0
 	s := l.newSegment(base)
 	var err error
 	if s.file, err = l.createSegment(s); err != nil {

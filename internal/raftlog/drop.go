@@ -51,6 +51,7 @@ func (l *Log) truncate(end raft.Offset) error {
 	if !cut && keep == len(l.segments) {
 		return nil
 	}
+	l.reserved = 0
 	l.mu.Lock()
 	gone := l.segments[keep:]
 	l.segments = slices.Clip(l.segments[:keep])
@@ -90,6 +91,7 @@ func (l *Log) Reset(id raft.SnapshotID) error {
 func (l *Log) reset(id raft.SnapshotID) error {
 	// Its file comes when those of the others are gone: it would not fit behind them.
 	s := l.newSegment(id.EndOffset)
+	l.reserved = 0
 	l.mu.Lock()
 	gone := l.segments
 	l.segments, l.start = []*segment{s}, id.EndOffset

@@ -106,8 +106,9 @@ type Log struct {
 	downloading sync.Mutex // guards download; taken before writing
 	download    *SnapshotWriter
 
-	writing sync.Mutex // held by whoever changes files other than temporary snapshots; taken before mu
-	buf     []byte     // a group of several batches
+	writing  sync.Mutex // held by whoever changes files other than temporary snapshots; taken before mu
+	buf      []byte     // a group of several batches
+	reserved int64      // the size of the last segment's file with the zeros behind its batches; if it is less than theirs, there are none
 
 	mu        sync.RWMutex // guards what follows; nobody who holds it waits for the disk
 	err       error        // what made the log unusable
@@ -232,14 +233,14 @@ func (l *Log) closeFiles() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var errs []error
+	if l.reserved > 0 {
+		errs = append(errs, l.active().file.Truncate(l.active().size))
+		l.reserved = 0
+	}
 	for _, s := range l.segments {
-		if s.file == nil { // a Reset that failed
-			continue
+		if s.file != nil { // a Reset that failed
+			errs = append(errs, s.file.Close())
 		}
-		if s.reserved > s.size && !s.unused {
-			errs = append(errs, s.file.Truncate(s.size))
-		}
-		errs = append(errs, s.file.Close())
 	}
 	l.segments = nil
 	l.drops++

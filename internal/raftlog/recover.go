@@ -35,6 +35,7 @@ type recovery struct {
 	epochsFile []raft.EpochStart // of leader-epoch-checkpoint
 	lastEpoch  raft.Epoch        // of the last batch, 0 without one
 	torn       *tail             // at the end of the last segment
+	zeros      bool              // and nothing else are there behind its last batch
 }
 
 func (l *Log) recover() (raft.Recovered, error) {
@@ -224,7 +225,7 @@ func (l *Log) scanEnd(r *recovery, s *segment, last bool, zeroes int64, err erro
 		return &CorruptError{File: s.name, Offset: damage.Offset, Reason: damage.Reason + ", and a later segment follows"}
 	}
 	if err == io.EOF {
-		s.reserved, s.unused = s.size+zeroes, true
+		r.zeros = true
 		return nil
 	}
 	r.torn, err = l.classify(r, s, damage)
@@ -278,6 +279,10 @@ func (l *Log) repair(r *recovery) error {
 	case r.torn != nil:
 		l.repaired("%s: cut at byte %d: the last write was not finished, %d bytes are left of it", l.active().name, r.torn.position, r.torn.end-r.torn.position)
 		if err := l.active().cut(); err != nil {
+			return err
+		}
+	case r.zeros: // which is no news; syncAll follows
+		if err := l.active().file.Truncate(l.active().size); err != nil {
 			return err
 		}
 	}

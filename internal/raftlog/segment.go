@@ -35,8 +35,6 @@ type segment struct {
 	base      raft.Offset // in its name
 	end       raft.Offset // of the batches in it
 	size      int64       // of them in bytes
-	reserved  int64       // the size of the file with the zeros behind them; it may be less than size
-	unused    bool        // the zeros are of an earlier run, and go before the next write
 	firstTime int64       // timestamp of the first batch
 	file      disk.File
 	name      string
@@ -209,7 +207,6 @@ func (s *segment) shorten(position int64, end raft.Offset) {
 
 // cut drops what the file has behind the segment's size, durably.
 func (s *segment) cut() error {
-	s.reserved, s.unused = 0, false
 	if err := s.file.Truncate(s.size); err != nil {
 		return err
 	}
