@@ -118,6 +118,7 @@ func (l *Log) writeGroup(list []pending) (int, error) {
 	for i := range group {
 		s.add(group[i].base, group[i].last, len(group[i].bytes))
 	}
+	l.recent.add(group, data)
 	l.pending = slices.Delete(l.pending, 0, n)
 	return n, nil
 }
@@ -184,6 +185,9 @@ func (l *Log) find(r raft.LogRange) (data []byte, s *segment, drops uint64, err 
 	}
 	if len(l.pending) > 0 && r.From >= l.pending[0].base {
 		return l.readPending(r), nil, 0, nil
+	}
+	if l.recent.has(r.From) {
+		return l.recent.read(r), nil, 0, nil
 	}
 	i, found := slices.BinarySearchFunc(l.segments, r.From, func(s *segment, o raft.Offset) int { return cmp.Compare(s.base, o) })
 	if !found {

@@ -138,6 +138,7 @@ func openSlow(t *testing.T) (*Log, *slowDisk, []raft.Batch) {
 	d := &slowDisk{FS: disk.OS}
 	l, _, err := Open(d, filepath.Join(t.TempDir(), testDir), small)
 	must(t, err)
+	l.recent.limit = 0
 	var all []raft.Batch
 	for i := range raft.Offset(10) {
 		all = append(all, batch(i, 1, 1, 250))
@@ -330,6 +331,7 @@ func TestDropDuringRead(t *testing.T) {
 func TestConcurrentDrops(t *testing.T) {
 	l, _, err := Open(disk.OS, filepath.Join(t.TempDir(), testDir), Config{SegmentBytes: 30000, SegmentMillis: 1000}) // with several entries in an index
 	must(t, err)
+	l.recent.limit = 3000
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 2 {

@@ -255,6 +255,7 @@ func (l *life) recover(d *crashdisk.Disk, faults func(*crashdisk.Disk)) (crashed
 	if err != nil {
 		l.t.Fatalf("recovery: %v", err)
 	}
+	log.recent.limit = []int{0, 500, maxRecentBytes}[l.random.IntN(3)]
 	l.check(log, found)
 	// Nothing is claimed that is not durable.
 	_, again, err := Open(d.Restart(crashdisk.Lost), testDir, l.config)

@@ -56,6 +56,7 @@ func (l *Log) truncate(end raft.Offset) error {
 	gone := l.segments[keep:]
 	l.segments = slices.Clip(l.segments[:keep])
 	last.shorten(position, end)
+	l.recent.clear()
 	l.drops++
 	l.mu.Unlock()
 	if len(gone) > 0 {
@@ -96,6 +97,7 @@ func (l *Log) reset(id raft.SnapshotID) error {
 	gone := l.segments
 	l.segments, l.start = []*segment{s}, id.EndOffset
 	l.pending, l.appended, l.synced = nil, raft.Synced{}, raft.Synced{}
+	l.recent.clear()
 	l.drops++
 	l.mu.Unlock()
 	if len(gone) > 0 {

@@ -144,6 +144,7 @@ func TestReadDamage(t *testing.T) {
 		d := crashdisk.New()
 		l, _, err := Open(d, testDir, DefaultConfig())
 		must(t, err)
+		l.recent.limit = 0
 		appendSync(t, l, batch(0, 1, 1, 1000), batch(1, 1, 1, 7000))
 		f, err := d.OpenAppend(firstSegment)
 		must(t, err, f.Truncate(1070))
@@ -400,6 +401,7 @@ func TestGroups(t *testing.T) {
 func TestConcurrentSync(t *testing.T) {
 	l, _, err := Open(disk.OS, filepath.Join(t.TempDir(), testDir), Config{SegmentBytes: 10000, SegmentMillis: 1 << 40})
 	must(t, err)
+	l.recent.limit = 3000
 	const count = 2000
 	appended := make(chan struct{}, 1)
 	done := make(chan error)

@@ -10,9 +10,9 @@
 //
 // # Durability
 //
-// Append keeps batches in memory, where Read finds them at once. Sync writes and fsyncs them: whoever calls it in a
-// loop, whenever something was appended, gets group commit, since all that came in meanwhile is the next group. Each
-// group is one write to one file, at most maxGroupBytes long unless it is a single batch, and the next one is written
+// Append keeps batches in memory, where Read finds them at once, and the newest ones after their fsync too. Sync writes and
+// fsyncs them: whoever calls it in a loop, whenever something was appended, gets group commit, since all that came in meanwhile
+// is the next group. Each group is one write to one file, at most maxGroupBytes long unless it is a single batch, and the next one is written
 // when its fsync has ended. So after a crash only the last group can be torn.
 //
 // The file of the last segment is longer than its batches: zeros stand behind them (Extend), since an fsync takes a quarter to half
@@ -108,13 +108,14 @@ type Log struct {
 
 	writing  sync.Mutex // held by whoever changes files other than temporary snapshots; taken before mu
 	buf      []byte     // a group of several batches
-	reserved int64      // the size of the last segment's file with the zeros behind its batches; if it is less than theirs, there are none
+	reserved int64      // size of the last segment's file with the zeros behind its batches; if less, there are none
 
 	mu        sync.RWMutex // guards what follows; nobody who holds it waits for the disk
 	err       error        // what made the log unusable
 	start     raft.Offset
 	segments  []*segment        // at least one; the last one is appended to
 	pending   []pending         // appended, not synced
+	recent    recent            // the last ones that are synced
 	appended  raft.Synced       // of the last AppendLog
 	synced    raft.Synced       // of the last one that is durable
 	snapshots []raft.SnapshotID // ascending

@@ -19,7 +19,7 @@ import (
 
 // Open recovers the log in dir, which need not exist, and opens it. Errors: *CorruptError, those of the disk.
 func Open(fsys disk.FS, dir string, c Config) (*Log, raft.Recovered, error) {
-	l := &Log{fs: fsys, dir: dir, config: c}
+	l := &Log{fs: fsys, dir: dir, config: c, recent: recent{limit: maxRecentBytes}}
 	found, err := l.recover()
 	if err != nil {
 		l.closeFiles()
