@@ -184,18 +184,29 @@ func (n *node) untilActive() error { return n.until(n.active) }
 
 // tellsVersion asks for the metadata.version of the cluster, which an active controller has committed.
 func (n *node) tellsVersion(ctx context.Context) error {
+	levels, err := n.levels(ctx)
+	if err != nil {
+		return err
+	}
+	if _, ok := levels[features.MetadataVersionName]; !ok {
+		return errNotYet
+	}
+	return nil
+}
+
+// levels asks for the finalized features.
+func (n *node) levels(ctx context.Context) (map[string]int16, error) {
 	q := kmsg.NewPtrApiVersionsRequest()
 	q.ClientSoftwareName, q.ClientSoftwareVersion = "bench", "1"
 	r, err := n.client.Do(ctx, q)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	levels := make(map[string]int16)
 	for _, f := range r.(*kmsg.ApiVersionsResponse).FinalizedFeatures {
-		if f.Name == features.MetadataVersionName {
-			return nil
-		}
+		levels[f.Name] = f.MaxVersionLevel
 	}
-	return errNotYet
+	return levels, nil
 }
 
 // quorum asks the node for the state of the quorum. It is an error if the node does not lead it.

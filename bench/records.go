@@ -179,10 +179,30 @@ func writeCheckpoint(w io.Writer, h checkpoint.Header, began [][]byte, v feature
 	return out.Close()
 }
 
-// contents is what a snapshot holds of the records of manyRequests: how many, and a sum that does not depend on their order.
+// contents is what of the records of manyRequests is somewhere: how many, and a sum that does not depend on their order.
 type contents struct {
 	records int
 	sum     uint64
+}
+
+func (c *contents) add(r record.Record) {
+	switch {
+	case r.Message == record.Config && int8(r.Int("ResourceType")) != metadata.TopicConfig: // with which the cluster began
+	case r.Message == record.Topic, r.Message == record.Partition, r.Message == record.Config, r.Message == record.AccessControlEntry:
+		hash := fnv.New64a()
+		hash.Write(r.AppendJSON(nil))
+		c.records++
+		c.sum += hash.Sum64()
+	}
+}
+
+func manyContents(v features.MetadataVersion) (c contents) {
+	for records := range manyRequests(v) {
+		for _, r := range records {
+			c.add(r)
+		}
+	}
+	return c
 }
 
 func readContents(path string) (c contents, err error) {
@@ -195,7 +215,6 @@ func readContents(path string) (c contents, err error) {
 	if err != nil {
 		return c, err
 	}
-	var text []byte
 	for raw, err := range in.Records() {
 		if err != nil {
 			return c, err
@@ -204,22 +223,7 @@ func readContents(path string) (c contents, err error) {
 		if err != nil {
 			return c, err
 		}
-		switch r.Message {
-		case record.Partition:
-			for _, field := range []string{"EligibleLeaderReplicas", "LastKnownElr"} {
-				if !r.Null(field) && len(r.Int32s(field)) == 0 { // which means the same
-					r.SetNull(field)
-				}
-			}
-		case record.Topic, record.Config, record.AccessControlEntry:
-		default:
-			continue // of the running nodes, or changed by them
-		}
-		text = r.AppendJSON(text[:0])
-		hash := fnv.New64a()
-		hash.Write(text)
-		c.records++
-		c.sum += hash.Sum64()
+		c.add(r)
 	}
 	return c, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,7 +53,8 @@ type quorum struct {
 	alarmAt  raft.Millis // when timer fires; never: it has fired
 	cleanAt  raft.Millis
 
-	heard atomic.Int64 // when the leader answered a Fetch for the last time, in raft.Millis; 0: never
+	heard   atomic.Int64 // when the leader answered a Fetch for the last time, in raft.Millis; 0: never
+	appends atomic.Int64 // AppendLogs so far
 
 	ended   chan struct{} // closed when the loop is over
 	stopped error         // why calls end then; written before
@@ -252,6 +254,7 @@ func (q *quorum) carryOut(e raft.Effect) error {
 		return q.log.WriteEpochStarts(e.Entries)
 	case raft.AppendLog:
 		q.appended = true
+		q.appends.Add(1)
 		return q.log.Append(e, q.clock.wallMillis())
 	case raft.TruncateLog:
 		return q.log.Truncate(e.EndOffset)
@@ -297,8 +300,21 @@ func (q *quorum) startSync() {
 	}
 }
 
+// gatherYields is how often those who can run may do so before a group is written.
+const gatherYields = 10
+
 func (q *quorum) syncLoop() {
+	var before, group int64 // appends in front of the last group, and in it
 	for range q.syncs {
+		// Who was answered with the last group comes back at once if he has more to write, and would wait for two fsyncs, the
+		// one that begins now and his own. One client alone is not kept waiting.
+		if group > 1 {
+			for range gatherYields {
+				runtime.Gosched()
+			}
+		}
+		appends := q.appends.Load()
+		before, group = appends, appends-before
 		s, err := q.log.Sync()
 		q.box.put(event{do: func() error {
 			q.syncing = false
