@@ -98,6 +98,12 @@ func (l *Log) writeGroup(list []pending) (int, error) {
 		}
 		data = l.buf
 	}
+	if l.unused {
+		if err := s.file.Truncate(s.size); err != nil {
+			return 0, err
+		}
+		l.reserved, l.unused = 0, false
+	}
 	if _, err := s.file.Write(data); err != nil {
 		return 0, err
 	}
@@ -132,8 +138,8 @@ func (l *Log) full(s *segment, size int64, b *pending) bool {
 
 // roll begins a segment. The older ones are synced, as all that was written, and end with their last batch.
 func (l *Log) roll(base raft.Offset) (*segment, error) {
-	if s := l.active(); l.reserved > s.size {
-		if err := s.cut(); err != nil {
+	if l.reserved > l.active().size {
+		if err := l.cut(); err != nil {
 			return nil, err
 		}
 	}

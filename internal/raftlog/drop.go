@@ -51,7 +51,6 @@ func (l *Log) truncate(end raft.Offset) error {
 	if !cut && keep == len(l.segments) {
 		return nil
 	}
-	l.reserved = 0
 	l.mu.Lock()
 	gone := l.segments[keep:]
 	l.segments = slices.Clip(l.segments[:keep])
@@ -60,6 +59,7 @@ func (l *Log) truncate(end raft.Offset) error {
 	l.drops++
 	l.mu.Unlock()
 	if len(gone) > 0 {
+		l.reserved, l.unused = 0, false // they were those of the last segment
 		// The last segment first: whatever a crash leaves is a log without a gap.
 		if err := l.removeSegments(slices.Backward(gone)); err != nil {
 			return err
@@ -71,7 +71,7 @@ func (l *Log) truncate(end raft.Offset) error {
 	if !cut {
 		return nil
 	}
-	return last.cut()
+	return l.cut()
 }
 
 // Reset carries out a ResetLog: the log is empty, and begins and ends at the snapshot's end. The snapshot is there.
@@ -92,9 +92,9 @@ func (l *Log) Reset(id raft.SnapshotID) error {
 func (l *Log) reset(id raft.SnapshotID) error {
 	// Its file comes when those of the others are gone: it would not fit behind them.
 	s := l.newSegment(id.EndOffset)
-	l.reserved = 0
 	l.mu.Lock()
 	gone := l.segments
+	l.reserved, l.unused = 0, false
 	l.segments, l.start = []*segment{s}, id.EndOffset
 	l.pending, l.appended, l.synced = nil, raft.Synced{}, raft.Synced{}
 	l.recent.clear()

@@ -17,7 +17,8 @@
 //
 // The file of the last segment is longer than its batches: zeros stand behind them (Extend), since an fsync takes a quarter to half
 // longer if the file has grown. They go when the segment is closed or followed by another one. A process that was killed
-// leaves them, as Kafka does with log.preallocate; Kafka cuts them when it starts on the files, and so does Open.
+// leaves them, as Kafka does with log.preallocate; Kafka cuts them when it starts on the files, and a Log before its first write, so
+// that a start that is refused changes nothing.
 //
 // All other changes are barriers: when they return they are durable, and so is what was appended before a WriteEpochStarts
 // or is left by a Truncate. A file that is replaced is written under the name NAME.tmp, synced and renamed. A write or fsync that fails makes the log
@@ -108,7 +109,8 @@ type Log struct {
 
 	writing  sync.Mutex // held by whoever changes files other than temporary snapshots; taken before mu
 	buf      []byte     // a group of several batches
-	reserved int64      // size of the last segment's file with the zeros behind its batches; if less, there are none
+	reserved int64      // size of the last segment's file with the zeros behind its batches, if there are any
+	unused   bool       // the zeros are of an earlier run, and go before the next write
 
 	mu        sync.RWMutex // guards what follows; nobody who holds it waits for the disk
 	err       error        // what made the log unusable
@@ -234,14 +236,14 @@ func (l *Log) closeFiles() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var errs []error
-	if l.reserved > 0 {
-		errs = append(errs, l.active().file.Truncate(l.active().size))
-		l.reserved = 0
-	}
-	for _, s := range l.segments {
-		if s.file != nil { // a Reset that failed
-			errs = append(errs, s.file.Close())
+	for i, s := range l.segments {
+		if s.file == nil { // a Reset that failed
+			continue
 		}
+		if i == len(l.segments)-1 && l.reserved > s.size && !l.unused {
+			errs = append(errs, s.file.Truncate(s.size))
+		}
+		errs = append(errs, s.file.Close())
 	}
 	l.segments = nil
 	l.drops++

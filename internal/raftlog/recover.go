@@ -35,7 +35,6 @@ type recovery struct {
 	epochsFile []raft.EpochStart // of leader-epoch-checkpoint
 	lastEpoch  raft.Epoch        // of the last batch, 0 without one
 	torn       *tail             // at the end of the last segment
-	zeros      bool              // and nothing else are there behind its last batch
 }
 
 func (l *Log) recover() (raft.Recovered, error) {
@@ -225,7 +224,7 @@ func (l *Log) scanEnd(r *recovery, s *segment, last bool, zeroes int64, err erro
 		return &CorruptError{File: s.name, Offset: damage.Offset, Reason: damage.Reason + ", and a later segment follows"}
 	}
 	if err == io.EOF {
-		r.zeros = true
+		l.reserved, l.unused = s.size+zeroes, true
 		return nil
 	}
 	r.torn, err = l.classify(r, s, damage)
@@ -278,11 +277,7 @@ func (l *Log) repair(r *recovery) error {
 		}
 	case r.torn != nil:
 		l.repaired("%s: cut at byte %d: the last write was not finished, %d bytes are left of it", l.active().name, r.torn.position, r.torn.end-r.torn.position)
-		if err := l.active().cut(); err != nil {
-			return err
-		}
-	case r.zeros: // which is no news; syncAll follows
-		if err := l.active().file.Truncate(l.active().size); err != nil {
+		if err := l.cut(); err != nil {
 			return err
 		}
 	}

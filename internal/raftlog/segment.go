@@ -205,8 +205,10 @@ func (s *segment) shorten(position int64, end raft.Offset) {
 	s.index = slices.Clip(s.index[:n])
 }
 
-// cut drops what the file has behind the segment's size, durably.
-func (s *segment) cut() error {
+// cut drops what the last segment's file has behind its batches, durably.
+func (l *Log) cut() error {
+	l.reserved, l.unused = 0, false
+	s := l.active()
 	if err := s.file.Truncate(s.size); err != nil {
 		return err
 	}
