@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,12 +52,9 @@ type quorum struct {
 	timer    *time.Timer
 	alarmAt  raft.Millis // when timer fires; never: it has fired
 	cleanAt  raft.Millis
-	lastRead struct { // of the log, which nothing has cut since
-		of    raft.LogRange
-		bytes []byte
-	}
 
-	heard atomic.Int64 // when the leader answered a Fetch for the last time, in raft.Millis; 0: never
+	heard   atomic.Int64 // when the leader answered a Fetch for the last time, in raft.Millis; 0: never
+	appends atomic.Int64 // AppendLogs so far
 
 	ended   chan struct{} // closed when the loop is over
 	stopped error         // why calls end then; written before
@@ -110,9 +108,6 @@ func (e *fatalError) Error() string { return e.Reason }
 const (
 	// never is later than all times.
 	never raft.Millis = math.MaxInt64
-
-	// keptReadBytes is how large an answer may be that is kept for others.
-	keptReadBytes = 64 << 10
 
 	// cleanIntervalMillis is how often old snapshots are looked for, as in Kafka (KIP-630).
 	cleanIntervalMillis raft.Millis = 60_000
@@ -259,12 +254,11 @@ func (q *quorum) carryOut(e raft.Effect) error {
 		return q.log.WriteEpochStarts(e.Entries)
 	case raft.AppendLog:
 		q.appended = true
+		q.appends.Add(1)
 		return q.log.Append(e, q.clock.wallMillis())
 	case raft.TruncateLog:
-		q.lastRead.of = raft.LogRange{}
 		return q.log.Truncate(e.EndOffset)
 	case raft.ResetLog:
-		q.lastRead.of = raft.LogRange{}
 		return q.log.Reset(e.ID)
 	case raft.DeletePrefix:
 		if err := q.log.DeletePrefix(e.LogStart); err != nil {
@@ -306,8 +300,21 @@ func (q *quorum) startSync() {
 	}
 }
 
+// gatherYields is how often those who can run may do so before a group is written.
+const gatherYields = 10
+
 func (q *quorum) syncLoop() {
+	var before, group int64 // appends in front of the last group, and in it
 	for range q.syncs {
+		// Who was answered with the last group comes back at once if he has more to write, and would wait for two fsyncs, the
+		// one that begins now and his own. One client alone is not kept waiting.
+		if group > 1 {
+			for range gatherYields {
+				runtime.Gosched()
+			}
+		}
+		appends := q.appends.Load()
+		before, group = appends, appends-before
 		s, err := q.log.Sync()
 		q.box.put(event{do: func() error {
 			q.syncing = false
@@ -340,7 +347,7 @@ func (q *quorum) reply(e raft.Reply) error {
 	var err error
 	switch r := e.Response.(type) {
 	case *raft.FetchResponse:
-		a.bytes, err = q.read(r.Read)
+		a.bytes, err = q.log.Read(r.Read)
 	case *raft.FetchSnapshotResponse:
 		if r.Read > 0 {
 			a.bytes, err = q.log.ReadSnapshot(r.SnapshotID, r.Position, r.Read)
@@ -356,17 +363,6 @@ func (q *quorum) reply(e raft.Reply) error {
 		delete(q.waiting, e.ID)
 	}
 	return nil
-}
-
-// read returns what of the log an answer brings. After a commit all fetch the same, so the last small one is kept.
-func (q *quorum) read(r raft.LogRange) (data []byte, err error) {
-	if last := &q.lastRead; r == last.of {
-		return last.bytes, nil
-	}
-	if data, err = q.log.Read(r); err == nil && len(data) <= keptReadBytes {
-		q.lastRead.of, q.lastRead.bytes = r, data
-	}
-	return data, err
 }
 
 func (q *quorum) waits(id raft.RequestID) bool {

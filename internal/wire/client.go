@@ -131,7 +131,10 @@ func (c *Client) connected(ctx context.Context, use func(context.Context, *link)
 		defer func() { <-c.turn }()
 	case <-ctx.Done():
 	}
-	if ctx.Err() != nil {
+	switch {
+	case c.closing.Err() != nil: // ctx may learn of it later, when a connection would be left behind
+		return net.ErrClosed
+	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
 	if c.link != nil && c.link.broken() {
