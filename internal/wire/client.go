@@ -144,7 +144,7 @@ func (c *Client) connected(ctx context.Context, use func(*link) error) error {
 	case <-c.closing.Done():
 	}
 	switch {
-	case c.closing.Err() != nil:
+	case c.closing.Err() != nil: // no connection is left behind
 		return c.named(net.ErrClosed)
 	case ctx.Err() != nil:
 		return c.named(context.Cause(ctx))
