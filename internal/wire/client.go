@@ -51,7 +51,7 @@ type Client struct {
 	closing context.Context // ends with Close
 	close   context.CancelFunc
 	turn    chan struct{} // has a token while somebody uses link
-	link    *link         // nil: none
+	link    *link         // the last one; nil: none yet
 	readers sync.WaitGroup
 }
 
@@ -107,8 +107,8 @@ func (c *Client) Call(ctx context.Context, key, newest int16, build func(version
 	return r, err
 }
 
-// start is Call without waiting, if that is possible: there is a connection that no request uses. It reports whether. done
-// gets what Call returns, in another goroutine. ctx must end.
+// start is Call without waiting, where that is possible: if there is a connection that no request uses. It reports whether
+// it is; then done gets what Call returns, in another goroutine.
 func (c *Client) start(ctx context.Context, key, newest int16, build func(version int16) (kmsg.Request, error), done func(kmsg.Response, error)) bool {
 	select {
 	case c.turn <- struct{}{}:

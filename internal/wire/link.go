@@ -40,7 +40,7 @@ type exchange struct {
 const requestBytes = 256
 
 // send sends q, in its version, while no other request is under way. Without an error, done gets the answer later, or why
-// there is none, in the goroutine that reads. After an error the connection is of no use. It waits for the peer to take
+// there is none, in the goroutine that reads. After an error of either the connection is of no use. It waits for the peer to take
 // the request, which is at once for one that fits into the buffers of the socket.
 func (l *link) send(ctx context.Context, q kmsg.Request, done func(kmsg.Response, error)) error {
 	l.last++

@@ -47,7 +47,8 @@ func NewPeers(self Self, dial DialFunc, deliver func(raft.Input)) *Peers {
 }
 
 // Send sends a request, without waiting. One Answered or SendFailed is delivered for it, or nothing if another Send to
-// the same destination takes its place.
+// the same destination takes its place. It writes to a connection itself, if there is one: its buffers are empty, as what was
+// sent before has been answered, and take any request of the core at once.
 func (p *Peers) Send(s raft.Send) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
