@@ -24,8 +24,8 @@
 //	          the request of a client until an observer knows that its record is committed, and what the leader needs
 //	tools     kstorage format and info, and kafka-storage, from their spawn to their exit
 //	dump      a log of 1,000,000 records as JSON, into /dev/null
-//	million   from the spawn of a standalone controller with 1,000,000 records until it has registered a broker: on a log, with
-//	          the memory that the snapshot takes which follows, and on a checkpoint, which Kafka's default heap is too small for
+//	million   from the spawn of a standalone controller with 1,000,000 records until it has registered a broker: on a log and on
+//	          a checkpoint; memory: that of the snapshot too which kstorage writes behind such a log
 //
 // Controllers are formatted by kstorage, so with the same files, and configured alike. One client asks all, about once in a
 // millisecond. Kafka and its tool run with the JVM options of their own start scripts, less those for JMX and the garbage

@@ -20,15 +20,11 @@ import (
 	"kstorage/internal/record"
 )
 
+var dumpRounds = []rounds{{ours, 9}, {kafka, 3}} // they take turns
+
 const (
-	kafkaLarge system = "Apache Kafka, heap of 4 GiB"
-
-	dumpVersion = features.MetadataVersion(33) // 4.4-IV2, which Kafka 4.4 has
-)
-
-var (
-	dumpRounds    = []rounds{{ours, 9}, {kafka, 3}}
 	dumpPeakTimes = 2
+	dumpVersion   = features.MetadataVersion(33) // 4.4-IV2, which Kafka 4.4 has
 )
 
 const segmentName = "00000000000000000000.log"
@@ -94,9 +90,6 @@ func writeFile(path string, write func(io.Writer) error) error {
 
 // measureMillion measures starts on the log, then on the checkpoint.
 func measureMillion(l *lab) ([]*figure, error) {
-	l.commands[kafkaLarge] = func(config string) *exec.Cmd {
-		return l.java([]string{"-Xmx4G", "-Xms1G"}, "info", "kafka.Kafka", config)
-	}
 	nodes, err := l.newCluster(ours, 1)
 	if err != nil {
 		return nil, err
@@ -110,11 +103,11 @@ func measureMillion(l *lab) ([]*figure, error) {
 	if err := m.begin(); err != nil {
 		return nil, err
 	}
-	onLog, err := m.measure("log", kafka, m.appendLog)
+	onLog, err := m.measure("log", m.appendLog)
 	if err != nil {
 		return nil, err
 	}
-	onCheckpoint, err := m.measure("checkpoint", kafkaLarge, m.putCheckpoint)
+	onCheckpoint, err := m.measure("checkpoint", m.putCheckpoint)
 	return append(onLog, onCheckpoint...), err
 }
 
@@ -237,9 +230,9 @@ func (m *million) putCheckpoint(folder string) (end int64, err error) {
 }
 
 // measure measures starts of both systems on copies of what prepare makes of the cluster's beginning.
-func (m *million) measure(on string, beside system, prepare func(folder string) (end int64, err error)) ([]*figure, error) {
-	took := &figure{name: "start on a " + on + " of 1,000,000 records", unit: "s", rivals: []rival{{beside, 10}}}
-	most := &figure{name: took.name + ", peak memory", unit: "MiB", limit: 300, rivals: []rival{{beside, 0}}}
+func (m *million) measure(on string, prepare func(folder string) (end int64, err error)) ([]*figure, error) {
+	took := &figure{name: "start on a " + on + " of 1,000,000 records", unit: "s", rivals: []rival{{kafka, 10}}}
+	most := &figure{name: took.name + ", peak memory", unit: "MiB", limit: 300, rivals: []rival{{kafka, 0}}}
 	template := m.began() + "-" + on
 	if err := os.CopyFS(template, os.DirFS(m.began())); err != nil {
 		return nil, err
@@ -276,7 +269,7 @@ func (m *million) measure(on string, beside system, prepare func(folder string) 
 		most.add(s, mib)
 		return err
 	}
-	for _, s := range []system{ours, beside, ours, ours, beside, ours} {
+	for _, s := range []system{ours, kafka, ours, ours, kafka, ours} {
 		if err := once(s); err != nil {
 			return nil, fmt.Errorf("%s: %w", s, err)
 		}

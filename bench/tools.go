@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-var (
-	toolRounds    = []rounds{{ours, 48}, {kafka, 8}} // they take turns
-	toolPeakTimes = 3
-)
+var toolRounds = []rounds{{ours, 48}, {kafka, 8}} // they take turns
+
+const toolPeakTimes = 3
 
 // storage is kstorage and kafka-storage.
 func (l *lab) storage(s system, arguments ...string) *exec.Cmd {

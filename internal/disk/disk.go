@@ -93,40 +93,33 @@ func (osFS) SyncDir(name string) error {
 	return d.Sync()
 }
 
-// osFile adds to a file what it lacks.
-type osFile struct {
-	*os.File
-	end int64 // where Write goes on
-}
+// osFile adds to a file what it lacks. Its offset, which all that writes goes by, is where the zeros of Extend begin.
+type osFile struct{ *os.File }
 
 func openFile(name string, flags int, perm fs.FileMode) (File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|flags, perm)
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.Stat()
-	if err != nil {
+	if _, err := f.Seek(0, io.SeekEnd); err != nil {
 		f.Close()
 		return nil, err
 	}
-	return &osFile{f, info.Size()}, nil
+	return osFile{f}, nil
 }
 
-func (f *osFile) Write(b []byte) (int, error) {
-	n, err := f.WriteAt(b, f.end)
-	f.end += int64(n)
-	return n, err
-}
-
-func (f *osFile) Extend(size int) error {
-	_, err := f.WriteAt(make([]byte, size), f.end)
+func (f osFile) Extend(size int) error {
+	end, err := f.Seek(0, io.SeekCurrent)
+	if err == nil {
+		_, err = f.WriteAt(make([]byte, size), end)
+	}
 	return err
 }
 
-func (f *osFile) Truncate(size int64) error {
+func (f osFile) Truncate(size int64) error {
 	err := f.File.Truncate(size)
 	if err == nil {
-		f.end = size
+		_, err = f.Seek(size, io.SeekStart)
 	}
 	return err
 }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func (f *osFile) SyncData() error {
+func (f osFile) SyncData() error {
 	conn, err := f.SyscallConn()
 	if err != nil {
 		return err

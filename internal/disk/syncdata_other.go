@@ -2,4 +2,4 @@
 
 package disk
 
-func (f *osFile) SyncData() error { return f.Sync() }
+func (f osFile) SyncData() error { return f.Sync() }

@@ -101,14 +101,14 @@ func (b *broker) run(ctx, work context.Context) error {
 		case state == brokerRunning && resp.IsFenced != fenced:
 			b.log.Info("The controller changed its mind about this broker", "fenced", resp.IsFenced)
 		}
-		pause := b.interval
-		if state != brokerRunning || err != nil {
-			pause = min(pause, startHeartbeats<<min(failures, 20)) // 20: hours
-		}
 		if err == nil {
 			fenced, failure, failures = resp.IsFenced, "", 0
 		} else {
 			failures++
+		}
+		pause := b.interval
+		if state != brokerRunning || failures > 0 {
+			pause = min(pause, startHeartbeats<<min(failures, 20)) // 20: hours
 		}
 		select {
 		case <-time.After(pause):

@@ -132,7 +132,10 @@ func TestHeartbeatsBackOff(t *testing.T) {
 			if tt.want == brokerRunning {
 				return // the next one is due in an hour
 			}
-			for range 5 {
+			if pause := soon(t, beats, "a heartbeat after the good one").Sub(last); pause >= startHeartbeats<<fail {
+				t.Errorf("%v after the good one, which should be %v", pause, startHeartbeats)
+			}
+			for range 4 {
 				soon(t, beats, "a heartbeat after the good one")
 			}
 			if got := brokerState(b.state.Load()); got != tt.want {

@@ -28,7 +28,7 @@ type controllerChannel struct {
 }
 
 // do sends q to the active controller. Who that is may change on the way: an answer NOT_CONTROLLER is the caller's to
-// see. Errors: errNoController, and those of wire.Client.
+// see; it ends requests to the one before. Errors: errNoController, and those of wire.Client.
 func (c *controllerChannel) do(ctx context.Context, q kmsg.Request) (kmsg.Response, error) {
 	return c.call(ctx, q.Key(), q.MaxVersion(), func(version int16) (kmsg.Request, error) {
 		q.SetVersion(version)
@@ -43,12 +43,13 @@ func (c *controllerChannel) call(ctx context.Context, key, newest int16, build f
 		return nil, errNoController
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if address := addressOf(leader.Endpoint); address != c.address {
 		c.drop()
 		c.address, c.client = address, wire.NewClient(address, c.self, nil)
 	}
-	return c.client.Call(ctx, key, newest, build)
+	client := c.client
+	c.mu.Unlock() // who waits for a turn gives up when ctx ends
+	return client.Call(ctx, key, newest, build)
 }
 
 func (c *controllerChannel) close() {

@@ -53,10 +53,6 @@ type quorum struct {
 	timer    *time.Timer
 	alarmAt  raft.Millis // when timer fires; never: it has fired
 	cleanAt  raft.Millis
-	lastRead struct { // of the log, which nothing has cut since
-		of    raft.LogRange
-		bytes []byte
-	}
 
 	heard   atomic.Int64 // when the leader answered a Fetch for the last time, in raft.Millis; 0: never
 	appends atomic.Int64 // AppendLogs so far
@@ -113,9 +109,6 @@ func (e *fatalError) Error() string { return e.Reason }
 const (
 	// never is later than all times.
 	never raft.Millis = math.MaxInt64
-
-	// keptReadBytes is how large an answer may be that is kept for others.
-	keptReadBytes = 64 << 10
 
 	// cleanIntervalMillis is how often old snapshots are looked for, as in Kafka (KIP-630).
 	cleanIntervalMillis raft.Millis = 60_000
@@ -265,10 +258,8 @@ func (q *quorum) carryOut(e raft.Effect) error {
 		q.appends.Add(1)
 		return q.log.Append(e, q.clock.wallMillis())
 	case raft.TruncateLog:
-		q.lastRead.of = raft.LogRange{}
 		return q.log.Truncate(e.EndOffset)
 	case raft.ResetLog:
-		q.lastRead.of = raft.LogRange{}
 		return q.log.Reset(e.ID)
 	case raft.DeletePrefix:
 		if err := q.log.DeletePrefix(e.LogStart); err != nil {
@@ -357,7 +348,7 @@ func (q *quorum) reply(e raft.Reply) error {
 	var err error
 	switch r := e.Response.(type) {
 	case *raft.FetchResponse:
-		a.bytes, err = q.read(r.Read)
+		a.bytes, err = q.log.Read(r.Read)
 	case *raft.FetchSnapshotResponse:
 		if r.Read > 0 {
 			a.bytes, err = q.log.ReadSnapshot(r.SnapshotID, r.Position, r.Read)
@@ -373,17 +364,6 @@ func (q *quorum) reply(e raft.Reply) error {
 		delete(q.waiting, e.ID)
 	}
 	return nil
-}
-
-// read returns what of the log an answer brings. After a commit all fetch the same, so the last small one is kept.
-func (q *quorum) read(r raft.LogRange) (data []byte, err error) {
-	if last := &q.lastRead; r == last.of {
-		return last.bytes, nil
-	}
-	if data, err = q.log.Read(r); err == nil && len(data) <= keptReadBytes {
-		q.lastRead.of, q.lastRead.bytes = r, data
-	}
-	return data, err
 }
 
 func (q *quorum) waits(id raft.RequestID) bool {

@@ -57,36 +57,6 @@ func TestQuorumCommits(t *testing.T) {
 	})
 }
 
-// What was read is read again after a cut: there are other records of the same offsets then.
-func TestQuorumReadsAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *lab) {
-		n := l.start(labConfig(1, 1), disk.OS, t.TempDir())
-		s := l.leader(n).status()
-		kill(n)
-		at := s.LogEnd
-		of := raft.LogRange{From: at, End: at + 1, MaxBytes: 1000}
-		for number := range int64(3) {
-			want := producerIDs(at, s.Epoch, number)
-			for _, e := range []raft.Effect{
-				raft.AppendLog{Batches: []raft.Batch{want}, EndOffset: at + 1},
-				raft.TruncateLog{EndOffset: at},
-			} {
-				if err := n.q.carryOut(e); err != nil {
-					t.Fatal(err)
-				}
-				if _, ok := e.(raft.TruncateLog); ok {
-					continue
-				}
-				for range 2 {
-					if got, err := n.q.read(of); err != nil || !bytes.Equal(got, want.Bytes) {
-						t.Errorf("%x is read, %v, where %x was appended", got, err, want.Bytes)
-					}
-				}
-			}
-		}
-	})
-}
-
 func TestQuorumRefusesAppends(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *lab) {
 		nodes := l.three()

@@ -22,6 +22,7 @@ type leader struct {
 	toldHW   Offset
 	roundAt  Millis // before that, observers are not told of commits
 	roundDue bool   // one waits for it
+	votersAt Millis // when voters are told of a commit alone; never: none waits for that
 
 	change  *voterChange // an AddRaftVoter or RemoveRaftVoter under way (membership.go)
 	updates []Voter      // what voters said of themselves under kraft.version 0 (UpdateRaftVoter)
@@ -53,6 +54,7 @@ func (c *Core) toLeader(granting []NodeID) {
 		checkBy:    c.now + c.checkQuorumMillis(),
 		beginAt:    c.now,
 		forgetAt:   c.now + observerMemoryMillis,
+		votersAt:   never,
 	}
 	c.become(l, quorumState{epoch: c.state.epoch, leaderID: c.cfg.NodeID, voted: noReplica})
 	// The epoch's start is on disk before its first append. 1. Operators delete quorum-state. 2. What tells
@@ -118,7 +120,7 @@ func (l *leader) poll(c *Core) {
 }
 
 func (l *leader) deadline(c *Core) Millis {
-	at := min(l.checkBy, l.beginAt, l.forgetAt, l.fetches.deadline())
+	at := min(l.checkBy, l.beginAt, l.forgetAt, l.votersAt, l.fetches.deadline())
 	if l.roundDue {
 		at = min(at, l.roundAt)
 	}
@@ -308,7 +310,10 @@ func (l *leader) advance(c *Core) {
 	}
 	l.hwKnown = true
 	c.setHighWatermark(hw, hw)
-	l.completeFetches(c) // before it may resign: followers learn of the commit
+	if !c.isVoter() {
+		l.votersAt = c.now // it may resign now, and the followers are to learn of the commit first
+	}
+	l.completeFetches(c)
 	l.commitChange(c)
 	if _, offset := c.history.latest(); !c.isVoter() && offset < hw {
 		// It led on to commit its own removal.

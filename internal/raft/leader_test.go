@@ -99,6 +99,38 @@ func TestDelayedFetch(t *testing.T) {
 			t.Errorf("%v", l.effects)
 		}
 	})
+	t.Run("a later one with the next record", func(t *testing.T) {
+		l := waiting()
+		l.ask(&AppendRequest{Batch{BaseOffset: 11, LastOffset: 11, Epoch: 3, Bytes: []byte("x")}})
+		l.syncAll()
+		q := fetch(2, 12)
+		q.HighWatermark = 11
+		if r := l.ask(q); r != nil || l.core.Status().HighWatermark != 12 {
+			t.Fatalf("%+v", r)
+		}
+		id := l.nextID
+		l.after(commitAloneMillis - 1)
+		l.ask(&AppendRequest{Batch{BaseOffset: 12, LastOffset: 12, Epoch: 3, Bytes: []byte("x")}})
+		if r, ok := l.answerTo(id).(*FetchResponse); !ok || r.Read.End != 13 || r.HighWatermark != 12 {
+			t.Errorf("%v", l.effects)
+		}
+	})
+	t.Run("a later one alone when none comes", func(t *testing.T) {
+		l := waiting()
+		l.ask(&AppendRequest{Batch{BaseOffset: 11, LastOffset: 11, Epoch: 3, Bytes: []byte("x")}})
+		l.syncAll()
+		q := fetch(2, 12)
+		q.HighWatermark = 11
+		l.ask(q)
+		id := l.nextID
+		if l.after(commitAloneMillis - 1); l.answerTo(id) != nil {
+			t.Error("too early")
+		}
+		l.after(1)
+		if r, ok := l.answerTo(id).(*FetchResponse); !ok || r.Read.From < r.Read.End || r.HighWatermark != 12 {
+			t.Errorf("%v", l.effects)
+		}
+	})
 	t.Run("unless it is not wanted", func(t *testing.T) {
 		l := inRole(t, "leader")
 		l.ask(fetch(2, 11))

@@ -17,7 +17,8 @@
 //
 // The file of the last segment is longer than its batches: zeros stand behind them (Extend), since an fsync takes a quarter to half
 // longer if the file has grown. They go when the segment is closed or followed by another one. A process that was killed
-// leaves them, as Kafka does with log.preallocate; Kafka cuts them when it starts on the files, and so does Open.
+// leaves them, as Kafka does with log.preallocate; Kafka cuts them when it starts on the files, and a Log before its first write, so
+// that a start that is refused changes nothing.
 //
 // All other changes are barriers: when they return they are durable, and so is what was appended before a WriteEpochStarts
 // or is left by a Truncate. A file that is replaced is written under the name NAME.tmp, synced and renamed. A write or fsync that fails makes the log

@@ -1,12 +1,10 @@
 package wire
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"syscall"
@@ -53,7 +51,7 @@ type Client struct {
 	closing context.Context // ends with Close
 	close   context.CancelFunc
 	turn    chan struct{} // has a token while somebody uses link
-	link    *link         // nil: none
+	link    *link         // the last one; nil: none yet
 	readers sync.WaitGroup
 }
 
@@ -73,7 +71,6 @@ func NewClient(addr string, self Self, dial DialFunc) *Client {
 func (c *Client) Close() {
 	c.close()
 	c.turn <- struct{}{}
-	c.drop()
 	<-c.turn
 	c.readers.Wait()
 }
@@ -89,7 +86,7 @@ func (c *Client) Do(ctx context.Context, q kmsg.Request) (kmsg.Response, error) 
 
 // Version returns the newest version of an API that the peer and kmsg have in common.
 func (c *Client) Version(ctx context.Context, key int16) (version int16, err error) {
-	err = c.connected(ctx, func(_ context.Context, l *link) error {
+	err = c.connected(ctx, func(l *link) error {
 		version, err = l.version(key, kmsg.RequestForKey(key).MaxVersion())
 		return err
 	})
@@ -99,54 +96,72 @@ func (c *Client) Version(ctx context.Context, key int16) (version int16, err err
 // Call sends the request that build makes for a version: the newest one up to newest that the peer speaks. It returns
 // the answer, whose byte fields are its own. An error of build is returned, and nothing is sent.
 func (c *Client) Call(ctx context.Context, key, newest int16, build func(version int16) (kmsg.Request, error)) (r kmsg.Response, err error) {
-	err = c.connected(ctx, func(ctx context.Context, l *link) error {
-		version, err := l.version(key, newest)
+	err = c.connected(ctx, func(l *link) error {
+		q, err := l.build(key, newest, build)
 		if err != nil {
 			return err
 		}
-		q, err := build(version)
-		if err != nil {
-			return err
-		}
-		if r, err = l.roundTrip(ctx, q); err != nil {
-			c.drop()
-		}
+		r, err = l.roundTrip(ctx, q)
 		return err
 	})
 	return r, err
 }
 
-// connected calls use with a connection, when it is this request's turn. Its context ends with Close, too.
-func (c *Client) connected(ctx context.Context, use func(context.Context, *link) error) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("%s: %w", c.addr, err)
+// start is Call without waiting, where that is possible: if there is a connection that no request uses. It reports whether
+// it is; then done gets what Call returns, in another goroutine.
+func (c *Client) start(ctx context.Context, key, newest int16, build func(version int16) (kmsg.Request, error), done func(kmsg.Response, error)) bool {
+	select {
+	case c.turn <- struct{}{}:
+	default:
+		return false
+	}
+	if c.link != nil {
+		if q, err := c.link.build(key, newest, build); err == nil && c.link.send(ctx, q, func(r kmsg.Response, err error) {
+			<-c.turn
+			done(r, c.named(err))
+		}) == nil {
+			return true
 		}
-	}()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(c.closing, func() { cancel(net.ErrClosed) })()
+	}
+	<-c.turn
+	return false
+}
+
+// named is err with the address.
+func (c *Client) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", c.addr, err)
+}
+
+// connected calls use with a connection, when it is this request's turn.
+func (c *Client) connected(ctx context.Context, use func(*link) error) error {
 	select {
 	case c.turn <- struct{}{}:
 		defer func() { <-c.turn }()
 	case <-ctx.Done():
+	case <-c.closing.Done():
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	switch {
+	case c.closing.Err() != nil: // no connection is left behind
+		return c.named(net.ErrClosed)
+	case ctx.Err() != nil:
+		return c.named(context.Cause(ctx))
 	}
-	if c.link != nil && c.link.broken() {
-		c.drop()
-	}
-	if c.link == nil {
+	if c.link == nil || c.link.failure() != nil {
 		if err := c.connect(ctx); err != nil {
-			return err
+			return c.named(err)
 		}
 	}
-	return use(ctx, c.link)
+	return c.named(use(c.link))
 }
 
 // connect makes a connection and asks for the peer's versions.
 func (c *Client) connect(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.closing, func() { cancel(net.ErrClosed) })()
 	conn, err := c.dial(ctx, c.addr)
 	switch {
 	case err == nil:
@@ -157,158 +172,17 @@ func (c *Client) connect(ctx context.Context) error {
 	default:
 		return fmt.Errorf("%w: %w", ErrDisconnected, err)
 	}
-	c.link = &link{conn: conn, self: c.self, answers: make(chan []byte), closed: make(chan struct{})}
-	c.readers.Go(c.link.read)
-	if err := c.link.handshake(ctx); err != nil {
-		c.drop()
+	l := &link{conn: conn, self: c.self}
+	c.link = l
+	c.readers.Go(func() {
+		defer context.AfterFunc(c.closing, func() { l.fail(nil, net.ErrClosed) })()
+		l.read()
+	})
+	if err := l.handshake(ctx); err != nil {
+		l.fail(nil, err)
 		return fmt.Errorf("%w: %w", ErrHandshake, err)
 	}
 	return nil
-}
-
-// drop closes the connection.
-func (c *Client) drop() {
-	if c.link != nil {
-		close(c.link.closed)
-		c.link.conn.Close()
-		c.link = nil
-	}
-}
-
-// link is a connection. One goroutine reads it all the time, so that a peer that goes away is noticed between requests
-// too: the next one doesn't fail for it.
-type link struct {
-	conn    net.Conn
-	self    Self
-	request []byte // frame of the last request, for its memory
-	last    int32  // correlation id
-
-	answers chan []byte   // frames; closed when reading ends
-	err     error         // why it ended
-	closed  chan struct{} // by the Client: nobody takes answers any more
-
-	versions map[int16]kmsg.ApiVersionsResponseApiKey // of the peer
-}
-
-func (l *link) read() {
-	defer close(l.answers)
-	r := bufio.NewReader(l.conn)
-	for {
-		// An answer's bytes live on in batches: they get memory of their own, and not more than they need.
-		length, err := r.Peek(4)
-		if err != nil {
-			l.err = err
-			return
-		}
-		frame, err := ReadFrame(r, MaxFrame, make([]byte, 0, max(4, min(firstRead, binary.BigEndian.Uint32(length)))))
-		if err != nil {
-			l.err = err
-			return
-		}
-		select {
-		case l.answers <- frame:
-		case <-l.closed:
-			return
-		}
-	}
-}
-
-// broken reports whether the peer has closed the connection, or sent what nobody asked for.
-func (l *link) broken() bool {
-	select {
-	case <-l.answers:
-		return true
-	default:
-		return false
-	}
-}
-
-// roundTrip sends q, in its version, and waits for the answer. After an error the connection is of no use.
-func (l *link) roundTrip(ctx context.Context, q kmsg.Request) (kmsg.Response, error) {
-	l.last++
-	l.request = AppendRequest(l.request[:0], q, l.self, l.last)
-	stop := context.AfterFunc(ctx, func() { l.conn.Close() }) // nothing else ends a Write
-	_, err := l.conn.Write(l.request)
-	if !stop() {
-		return nil, context.Cause(ctx)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDisconnected, broke(err))
-	}
-	select {
-	case frame, ok := <-l.answers:
-		if !ok {
-			return nil, l.readError()
-		}
-		r, id, err := DecodeResponse(q, frame)
-		if err == nil && id != l.last {
-			err = fmt.Errorf("%w: it has the correlation id %d, the request had %d", ErrCorrupt, id, l.last)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return r, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-func (l *link) readError() error {
-	if _, ok := errors.AsType[*FrameError](l.err); ok {
-		return fmt.Errorf("%w: %w", ErrCorrupt, l.err)
-	}
-	if l.err == io.EOF {
-		return fmt.Errorf("%w: the peer closed the connection", ErrDisconnected)
-	}
-	return fmt.Errorf("%w: %w", ErrDisconnected, broke(l.err))
-}
-
-// broke is why a connection broke, without its addresses: the peer's stands in front, and the own one is another
-// each time, which would make a new reason of the same one for those who log each reason once.
-func broke(err error) error {
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return op.Err
-	}
-	return err
-}
-
-// handshake asks which versions the peer speaks. One that doesn't know this version of the question answers in version
-// 0, with the versions of it that it knows (KIP-511).
-func (l *link) handshake(ctx context.Context) error {
-	q := newApiVersionsRequest()
-	q.Version = maxApiVersions
-	for {
-		r, err := l.roundTrip(ctx, q)
-		if err != nil {
-			return err
-		}
-		answer := r.(*kmsg.ApiVersionsResponse)
-		l.versions = map[int16]kmsg.ApiVersionsResponseApiKey{}
-		for _, k := range answer.ApiKeys {
-			l.versions[k.ApiKey] = k
-		}
-		switch {
-		case answer.ErrorCode == 0:
-			return nil
-		case raft.Code(answer.ErrorCode) == raft.UnsupportedVersion && q.Version > 0:
-			q.Version = max(0, min(q.Version-1, l.versions[q.Key()].MaxVersion))
-		default:
-			return fmt.Errorf("%w: ApiVersions is answered with %s", ErrDisconnected, ErrorName(answer.ErrorCode))
-		}
-	}
-}
-
-// version returns the newest version of an API, up to newest, that the peer speaks.
-func (l *link) version(key, newest int16) (int16, error) {
-	theirs, ok := l.versions[key]
-	if !ok {
-		return 0, fmt.Errorf("%w: the peer has no %s", ErrUnsupported, kmsg.NameForKey(key))
-	}
-	if theirs.MinVersion > newest || theirs.MaxVersion < theirs.MinVersion || theirs.MaxVersion < 0 {
-		return 0, fmt.Errorf("%w: the peer has versions %d to %d of %s, this program up to %d",
-			ErrUnsupported, theirs.MinVersion, theirs.MaxVersion, kmsg.NameForKey(key), newest)
-	}
-	return min(theirs.MaxVersion, newest), nil
 }
 
 // DecodeResponse reads the answer to q and its correlation id from a frame, which is without its length. Byte fields

@@ -201,3 +201,21 @@ func TestHostileTagsCostNoMemory(t *testing.T) {
 		}
 	}
 }
+
+func TestFlexibleRequest(t *testing.T) {
+	for key := int16(-1); key <= kmsg.MaxKey+1; key++ {
+		q := kmsg.RequestForKey(key)
+		if q == nil {
+			if _, known := flexibleRequest(key, 0); known {
+				t.Errorf("API %d is known", key)
+			}
+			continue
+		}
+		for version := range q.MaxVersion() + 1 {
+			q.SetVersion(version)
+			if flexible, known := flexibleRequest(key, version); flexible != q.IsFlexible() || !known {
+				t.Errorf("%s version %d: flexible %v, known %v", kmsg.NameForKey(key), version, flexible, known)
+			}
+		}
+	}
+}

@@ -47,7 +47,8 @@ func NewPeers(self Self, dial DialFunc, deliver func(raft.Input)) *Peers {
 }
 
 // Send sends a request, without waiting. One Answered or SendFailed is delivered for it, or nothing if another Send to
-// the same destination takes its place.
+// the same destination takes its place. It writes to a connection itself, if there is one: its buffers are empty, as what was
+// sent before has been answered, and take any request of the core at once.
 func (p *Peers) Send(s raft.Send) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,16 +69,32 @@ func (p *Peers) Send(s raft.Send) {
 		p.peers[s.To.NodeID] = to
 	}
 	to.busy, to.used = true, now
-	p.running.Go(func() { p.run(to, s) })
+	if s.To.Endpoint.Host == "" || s.To.Endpoint.Port == 0 {
+		p.running.Go(func() { p.finish(to, s, nil, errNoAddress) })
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.TimeoutMillis)*time.Millisecond)
+	key := int16(raftKey(s.Request))
+	newest := newestOf(key)
+	build := func(version int16) (kmsg.Request, error) { return EncodeRaftRequest(s.Request, version) }
+	done := func(r kmsg.Response, err error) {
+		cancel()
+		p.finish(to, s, r, err)
+	}
+	if !to.client.start(ctx, key, newest, build, done) {
+		p.running.Go(func() { done(to.client.Call(ctx, key, newest, build)) })
+	}
 }
 
-// run brings a request to its end.
-func (p *Peers) run(to *peer, s raft.Send) {
-	var in raft.Input
-	if r, err := to.exchange(s); err != nil {
+// finish delivers what has become of a request.
+func (p *Peers) finish(to *peer, s raft.Send, answer kmsg.Response, err error) {
+	var r raft.Response
+	if err == nil {
+		r, err = decodeAnswer(answer)
+	}
+	var in raft.Input = raft.Answered{ID: s.ID, Response: r}
+	if err != nil {
 		in = raft.SendFailed{ID: s.ID, Reason: sendFailure(err)}
-	} else {
-		in = raft.Answered{ID: s.ID, Response: r}
 	}
 	p.mu.Lock()
 	to.busy = false
@@ -102,19 +119,8 @@ func (p *Peers) Close() {
 // errNoAddress is a destination of which the core doesn't know where it is. To dial it would end at this host.
 var errNoAddress = errors.New("the destination has no address")
 
-func (to *peer) exchange(s raft.Send) (raft.Response, error) {
-	if s.To.Endpoint.Host == "" || s.To.Endpoint.Port == 0 {
-		return nil, errNoAddress
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.TimeoutMillis)*time.Millisecond)
-	defer cancel()
-	key := int16(raftKey(s.Request))
-	answer, err := to.client.Call(ctx, key, newestOf(key), func(version int16) (kmsg.Request, error) {
-		return EncodeRaftRequest(s.Request, version)
-	})
-	if err != nil {
-		return nil, err
-	}
+// decodeAnswer turns an answer into the core's, with the bytes where it wants them.
+func decodeAnswer(answer kmsg.Response) (raft.Response, error) {
 	r, payload, err := DecodeRaftResponse(answer)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)

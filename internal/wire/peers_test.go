@@ -50,6 +50,16 @@ func withPeers(t *testing.T, nodes map[string]*node, test func(t *testing.T, p *
 	})
 }
 
+// connected lets p have a connection to node 2 at a:1, over which it has asked for something.
+func connected(t *testing.T, p *Peers, in *inputs) {
+	t.Helper()
+	p.Send(to(2, "a", 1, &raft.ApiVersionsRequest{}))
+	synctest.Wait()
+	if got := in.take(); len(got) != 1 {
+		t.Fatalf("got %+v", got)
+	}
+}
+
 // to returns a Send to node id at host:1, as the core makes it.
 func to(id raft.NodeID, host string, request raft.RequestID, r raft.Request) raft.Send {
 	return raft.Send{
@@ -170,29 +180,38 @@ func TestPeersFailures(t *testing.T) {
 		"it answers without a partition": {&node{answer: echo}, vote(), "a", raft.Corrupt},
 		"a batch is damaged":             {&node{answer: answer(&raft.FetchResponse{}, broken)}, fetch(), "a", raft.Corrupt},
 	} {
-		t.Run(name, func(t *testing.T) {
-			nodes := map[string]*node{}
-			if c.node != nil {
-				nodes["a:1"] = c.node
-			}
-			withPeers(t, nodes, func(t *testing.T, p *Peers, in *inputs, _ *network) {
-				if c.want == raft.TimedOut {
-					p.Send(to(2, c.host, 9, c.request))
-					time.Sleep(1999 * time.Millisecond)
-					synctest.Wait()
-					if got := in.take(); got != nil {
-						t.Errorf("before the timeout: %+v", got)
+		test := func(before bool) func(*testing.T) {
+			return func(t *testing.T) {
+				nodes := map[string]*node{}
+				if c.node != nil {
+					nodes["a:1"] = c.node
+				}
+				withPeers(t, nodes, func(t *testing.T, p *Peers, in *inputs, _ *network) {
+					if before {
+						connected(t, p, in)
 					}
-					time.Sleep(time.Millisecond)
-				} else {
-					p.Send(to(2, c.host, 9, c.request))
-				}
-				synctest.Wait() // without any time
-				if got, want := in.take(), []raft.Input{raft.SendFailed{ID: 9, Reason: c.want}}; !reflect.DeepEqual(got, want) {
-					t.Errorf("got %+v, want %+v", got, want)
-				}
-			})
-		})
+					if c.want == raft.TimedOut {
+						p.Send(to(2, c.host, 9, c.request))
+						time.Sleep(1999 * time.Millisecond)
+						synctest.Wait()
+						if got := in.take(); got != nil {
+							t.Errorf("before the timeout: %+v", got)
+						}
+						time.Sleep(time.Millisecond)
+					} else {
+						p.Send(to(2, c.host, 9, c.request))
+					}
+					synctest.Wait() // without any time
+					if got, want := in.take(), []raft.Input{raft.SendFailed{ID: 9, Reason: c.want}}; !reflect.DeepEqual(got, want) {
+						t.Errorf("got %+v, want %+v", got, want)
+					}
+				})
+			}
+		}
+		t.Run(name, test(false))
+		if c.node != nil {
+			t.Run(name+", on a connection that has been used", test(true))
+		}
 	}
 }
 
@@ -226,6 +245,7 @@ func TestPeersNewerTakesOver(t *testing.T) {
 	}}
 	withPeers(t, map[string]*node{"a:1": n}, func(t *testing.T, p *Peers, in *inputs, net *network) {
 		start := time.Now()
+		connected(t, p, in)
 		p.Send(to(2, "a", 1, fetch()))
 		synctest.Wait()
 		p.Send(to(2, "a", 2, vote()))
@@ -314,16 +334,21 @@ func TestPeersWithoutClusterID(t *testing.T) {
 }
 
 func TestPeersClose(t *testing.T) {
-	withPeers(t, map[string]*node{"a:1": {answer: never}}, func(t *testing.T, p *Peers, in *inputs, _ *network) {
-		p.Send(to(2, "a", 1, vote()))
-		synctest.Wait()
-		p.Close()
-		p.Send(to(2, "a", 2, vote()))
-		synctest.Wait()
-		if got := in.take(); got != nil {
-			t.Errorf("got %+v", got)
-		}
-	})
+	for _, before := range []bool{false, true} {
+		withPeers(t, map[string]*node{"a:1": {answer: never}}, func(t *testing.T, p *Peers, in *inputs, _ *network) {
+			if before {
+				connected(t, p, in)
+			}
+			p.Send(to(2, "a", 1, vote()))
+			synctest.Wait()
+			p.Close()
+			p.Send(to(2, "a", 2, vote()))
+			synctest.Wait()
+			if got := in.take(); got != nil {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
 }
 
 // BenchmarkFetch is a Fetch of one small batch, from the Send effect to the Answered input, over TCP.

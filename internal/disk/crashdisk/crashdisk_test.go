@@ -469,7 +469,7 @@ func TestLikeTheOperatingSystem(t *testing.T) {
 				n, atErr := f.ReadAt(at, size/2)
 				return fmt.Sprint(at[:n], atErr == io.EOF), errors.Join(err, writeErr, f.SyncData(), f.Close())
 			},
-			func(d disk.FS, p, q string) (any, error) { // made longer, written to, read, cut
+			func(d disk.FS, p, q string) (any, error) { // made longer, written to in all ways, read, cut
 				f, err := d.OpenAppend(p)
 				if err != nil {
 					return nil, err
@@ -481,10 +481,13 @@ func TestLikeTheOperatingSystem(t *testing.T) {
 				_, writeErr := f.Write([]byte("x"))
 				err = errors.Join(f.Extend(3), writeErr)
 				_, writeErr = f.Write([]byte("y"))
+				_, stringErr := io.WriteString(f, "z")
+				_, copyErr := io.Copy(f, io.LimitReader(strings.NewReader("zzz"), 2))
+				err = errors.Join(err, writeErr, stringErr, copyErr, f.Extend(2))
 				at := make([]byte, 9)
 				n, atErr := f.ReadAt(at, info.Size())
 				all, readErr := d.ReadFile(p)
-				return fmt.Sprint(at[:n], atErr == io.EOF, all), errors.Join(err, writeErr, readErr, f.Truncate(info.Size()+2), f.Close())
+				return fmt.Sprint(at[:n], atErr == io.EOF, all), errors.Join(err, readErr, f.Truncate(info.Size()+3), f.Close())
 			},
 			func(d disk.FS, p, q string) (any, error) {
 				info, err := d.Stat(p)
