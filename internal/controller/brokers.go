@@ -97,12 +97,10 @@ func (c *Controller) validDirectories(q *kmsg.BrokerRegistrationRequest) bool {
 		}
 		seen[dir] = true
 	}
-	for _, b := range c.image.Brokers() {
-		if b.ID != q.BrokerID && slices.ContainsFunc(b.LogDirs, func(dir uuid.UUID) bool { return seen[dir] }) {
-			return false
-		}
+	taken := func(b *metadata.Broker) bool {
+		return b.ID != q.BrokerID && slices.ContainsFunc(b.LogDirs, func(dir uuid.UUID) bool { return seen[dir] })
 	}
-	return true
+	return !c.image.AnyBroker(taken)
 }
 
 // refuseFeatures returns the code with which the ranges of a broker are refused, and 0 if they hold all finalized

@@ -159,6 +159,16 @@ func (i *Image) Broker(id int32) *Broker { return i.brokers[id] }
 // Brokers returns the registrations of all brokers by id.
 func (i *Image) Brokers() []*Broker { return byID(i.brokers) }
 
+// AnyBroker reports whether ok holds for the registration of a broker. It asks in no order, which is much less than to sort.
+func (i *Image) AnyBroker(ok func(*Broker) bool) bool {
+	for _, b := range i.brokers {
+		if ok(b) {
+			return true
+		}
+	}
+	return false
+}
+
 // Controller returns the registration of a controller, nil if there is none.
 func (i *Image) Controller(id int32) *Controller { return i.controllers[id] }
 
