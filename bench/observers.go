@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,6 +28,8 @@ const (
 
 	fetchVersion = 18  // of Kafka from 4.1 on
 	fetchWait    = 500 // milliseconds
+
+	reconnectBackoff = 50 * time.Millisecond
 )
 
 var (
@@ -136,8 +139,18 @@ func (o *observer) committed() int64 {
 	return o.heard[len(o.heard)-1].committed
 }
 
-// run fetches until closing.
+// run fetches until closing. A server that is asked by too many at once resets connections, and a node comes back then.
 func (o *observer) run(address string, closing <-chan struct{}) error {
+	for {
+		err := o.connection(address, closing)
+		if o.committed() > 0 || !errors.Is(err, syscall.ECONNRESET) {
+			return err
+		}
+		time.Sleep(reconnectBackoff)
+	}
+}
+
+func (o *observer) connection(address string, closing <-chan struct{}) error {
 	conn, err := wire.Dial(context.Background(), address)
 	if err != nil {
 		return err
