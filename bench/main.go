@@ -31,7 +31,7 @@
 // millisecond. Kafka and its tool run with the JVM options of their own start scripts, less those for JMX and the garbage
 // collector's log, and without the scripts. Starts of all systems take turns, so that a busy machine is busy for all, and so do
 // descriptions and, each alone on the machine and warm, the loads of commits and servers; what is idle is so at the same
-// time; failovers, and leaders with observers, come one after the other. All takes forty minutes on two cores.
+// time; failovers, and leaders with observers, come one after the other. All takes twenty minutes on two cores.
 //
 // The table has medians, with the quartiles behind them, and how many times the other's median is ours. Those of commits and
 // servers have the medians of the rounds. The exit code is 1 if a target is missed, or a limit that our median must be below.
