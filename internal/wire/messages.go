@@ -47,8 +47,8 @@ func newestOf(key int16) int16 {
 // ErrUnsupported says that there is no version of an API that both sides speak and that can express the request.
 var ErrUnsupported = errors.New("not supported")
 
-// raftKey returns the API of a request that the core sends.
-func raftKey(r raft.Request) kmsg.Key {
+// RaftKey returns the API of a request that the core sends.
+func RaftKey(r raft.Request) kmsg.Key {
 	switch r.(type) {
 	case *raft.VoteRequest:
 		return kmsg.Vote

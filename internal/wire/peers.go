@@ -74,7 +74,7 @@ func (p *Peers) Send(s raft.Send) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.TimeoutMillis)*time.Millisecond)
-	key := int16(raftKey(s.Request))
+	key := int16(RaftKey(s.Request))
 	newest := newestOf(key)
 	build := func(version int16) (kmsg.Request, error) { return EncodeRaftRequest(s.Request, version) }
 	done := func(r kmsg.Response, err error) {
