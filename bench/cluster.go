@@ -48,6 +48,21 @@ type node struct {
 	results     *json.Decoder
 }
 
+// startCluster makes a quorum and starts its nodes. removeAll ends them.
+func (l *lab) startCluster(s system, count int) ([]*node, error) {
+	nodes, err := l.newCluster(s, count)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
+		if err := n.start(); err != nil {
+			removeAll(nodes)
+			return nil, err
+		}
+	}
+	return nodes, nil
+}
+
 // newCluster makes a quorum of count nodes in a new folder. Controllers are formatted as its voters.
 func (l *lab) newCluster(s system, count int) ([]*node, error) {
 	switch s {

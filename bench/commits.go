@@ -92,16 +92,11 @@ func (l *lab) measureGrid(g *grid) error {
 }
 
 func (l *lab) measureCluster(g *grid, s system, count int) error {
-	nodes, err := l.newCluster(s, count)
+	nodes, err := l.startCluster(s, count)
 	if err != nil {
 		return err
 	}
 	defer removeAll(nodes)
-	for _, n := range nodes {
-		if err := n.start(); err != nil {
-			return err
-		}
-	}
 	leader, _, err := firstLeader(nodes)
 	if err != nil {
 		return err

@@ -186,16 +186,11 @@ func measureFailover(l *lab) ([]*figure, error) {
 }
 
 func failovers(l *lab, s system, add func(time.Duration), rounds int) error {
-	nodes, err := l.newCluster(s, 3)
+	nodes, err := l.startCluster(s, 3)
 	if err != nil {
 		return err
 	}
 	defer removeAll(nodes)
-	for _, n := range nodes {
-		if err := n.start(); err != nil {
-			return err
-		}
-	}
 	for range rounds {
 		leader, err := caughtUp(nodes)
 		if err != nil {

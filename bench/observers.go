@@ -330,16 +330,11 @@ func measureObservers(l *lab) ([]*figure, error) {
 
 // observed measures the leader of so many voters once.
 func (l *lab) observed(s system, voters int, add func(name, unit string, limit, sample float64)) error {
-	nodes, err := l.newCluster(s, voters)
+	nodes, err := l.startCluster(s, voters)
 	if err != nil {
 		return err
 	}
 	defer removeAll(nodes)
-	for _, n := range nodes {
-		if err := n.start(); err != nil {
-			return err
-		}
-	}
 	leader, err := caughtUp(nodes)
 	if err != nil {
 		return err

@@ -117,21 +117,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 // TestDocs keeps docs/cli-kfeatures.md and the manual page what the program says of itself.
 func TestDocs(t *testing.T) {
 	g := (&session{world: cli.Machine()}).grammar()
-	var b strings.Builder
-	b.WriteString("# kfeatures: commands and options\n\nMade from the help texts by `make docs`.\n\n```\n" + g.Help("") + "```\n")
-	for _, c := range g.App.Commands {
-		b.WriteString("\n## kfeatures " + c.Name + "\n\n```\n" + g.Help(c.Name) + "```\n")
-	}
-	for file, want := range map[string]string{"cli-kfeatures.md": b.String(), "man/kfeatures.1": g.Man("kstorage(1)")} {
-		path := filepath.Join("..", "..", "docs", file)
-		if *update {
-			must(t, os.WriteFile(path, []byte(want), 0o644))
-		}
-		have, err := os.ReadFile(path)
-		if err != nil || string(have) != want {
-			t.Errorf("docs/%s is not what the help texts say (%v): run make docs", file, err)
-		}
-	}
+	nodetest.CheckDocs(t, *update, map[string]string{"cli-kfeatures.md": g.Markdown(), "man/kfeatures.1": g.Man("kstorage(1)")})
 }
 
 // A reader that has gone has seen enough; a stdout that is full is a failure.

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -201,19 +200,5 @@ func holdLock() {
 func TestDocs(t *testing.T) {
 	s := &session{world: testWorld()}
 	g := s.grammar()
-	var b strings.Builder
-	b.WriteString("# kstorage: commands and options\n\nMade from the help texts by `make docs`.\n\n```\n" + g.Help("") + "```\n")
-	for _, c := range g.App.Commands {
-		b.WriteString("\n## kstorage " + c.Name + "\n\n```\n" + g.Help(c.Name) + "```\n")
-	}
-	for file, want := range map[string]string{"cli.md": b.String(), "man/kstorage.1": g.Man("kfeatures(1)")} {
-		path := filepath.Join("..", "..", "docs", file)
-		if *update {
-			must(t, os.WriteFile(path, []byte(want), 0o644))
-		}
-		have, err := os.ReadFile(path)
-		if err != nil || string(have) != want {
-			t.Errorf("docs/%s is not what the help texts say (%v): run make docs", file, err)
-		}
-	}
+	nodetest.CheckDocs(t, *update, map[string]string{"cli.md": g.Markdown(), "man/kstorage.1": g.Man("kfeatures(1)")})
 }

@@ -36,6 +36,17 @@ func (g *Grammar) Help(command string) string {
 }
 
 // optionsHelp has the options by category.
+// Markdown is a page with the help texts of the application and of its commands.
+func (g *Grammar) Markdown() string {
+	name, _, _ := strings.Cut(g.App.Usage, " ")
+	var b strings.Builder
+	b.WriteString("# " + name + ": commands and options\n\nMade from the help texts by `make docs`.\n\n```\n" + g.Help("") + "```\n")
+	for _, c := range g.App.Commands {
+		b.WriteString("\n## " + name + " " + c.Name + "\n\n```\n" + g.Help(c.Name) + "```\n")
+	}
+	return b.String()
+}
+
 func (g *Grammar) optionsHelp(command string, flags []cli.Flag) string {
 	var b strings.Builder
 	for _, category := range categories(flags) {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,20 +85,33 @@ func batchesOf(t *testing.T, folder string) (list []string) {
 	}
 }
 
-// TestNodeUpdatesFeatures: the voters' records come first, all the rest is one batch, and what is refused writes nothing.
-func TestNodeUpdatesFeatures(t *testing.T) {
-	dir := t.TempDir()
-	options := aloneIn(t, dir)
-	n := newNode(options)
-	defer n.close()
+// runAlone runs the only controller of a cluster in a directory, until stop is called, and no longer than the test.
+func runAlone(t *testing.T, dir string) (n *node, client *wire.Client, stop func()) {
+	t.Helper()
+	n = newNode(aloneIn(t, dir))
+	t.Cleanup(n.close)
 	if err := n.open(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.run(ctx) }()
-	client := wire.NewClient(n.servers[0].listener.Addr().String(), wire.Self{ClientID: "admin"}, nil)
-	defer client.Close()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-stopped; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	client = wire.NewClient(n.servers[0].listener.Addr().String(), wire.Self{ClientID: "test"}, nil)
+	t.Cleanup(client.Close)
+	return n, client, stop
+}
+
+// TestNodeUpdatesFeatures: the voters' records come first, all the rest is one batch, and what is refused writes nothing.
+func TestNodeUpdatesFeatures(t *testing.T) {
+	dir := t.TempDir()
+	_, client, stop := runAlone(t, dir)
 	ask := func(validateOnly bool, updates ...features.Level) *kmsg.UpdateFeaturesResponse {
 		t.Helper()
 		q := kmsg.NewPtrUpdateFeaturesRequest()
@@ -135,9 +149,6 @@ func TestNodeUpdatesFeatures(t *testing.T) {
 		}
 	}
 	stop()
-	if err := <-stopped; err != nil && !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
 	batches := batchesOf(t, filepath.Join(dir, "d", "__cluster_metadata-0"))
 	// The controller registers meanwhile.
 	batches = slices.DeleteFunc(batches, func(b string) bool { return b == record.RegisterController.Name })
@@ -154,16 +165,8 @@ func TestNodeUpdatesFeatures(t *testing.T) {
 // TestHeartbeatBetweenFencings has three brokers that are silent for too long, and fencings that take longer than the pause
 // between two. A heartbeat that comes in during the first one saves its broker.
 func TestHeartbeatBetweenFencings(t *testing.T) {
-	n := newNode(aloneIn(t, t.TempDir()))
-	defer n.close()
-	if err := n.open(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	stopped := make(chan error, 1)
-	go func() { stopped <- n.run(ctx) }()
-	client := wire.NewClient(n.servers[0].listener.Addr().String(), wire.Self{ClientID: "broker"}, nil)
-	defer client.Close()
+	ctx := t.Context()
+	n, client, stop := runAlone(t, t.TempDir())
 
 	heartbeats := make([]*kmsg.BrokerHeartbeatRequest, 3)
 	for id := range heartbeats {
@@ -218,7 +221,4 @@ func TestHeartbeatBetweenFencings(t *testing.T) {
 		t.Errorf("fenced are %v when the heartbeat is looked at, want %v", fenced, want)
 	}
 	stop()
-	if err := <-stopped; err != nil && !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
 }

@@ -10,8 +10,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"flag"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -38,40 +36,31 @@ const (
 	maxSize       = 512 << 10
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintf(os.Stderr, "etcdraft: %v\n", err)
-		os.Exit(1)
-	}
-}
+func main() { members.Main(run) }
 
-func run() error {
-	id := flag.Uint64("id", 0, "the `ID` of this node, from 1 on")
-	dir := flag.String("dir", "", "the `folder` of its log")
-	addresses := members.Flag()
-	flag.Parse()
+func run(id uint64, dir string, all members.Members) error {
 	raft.SetLogger(&raft.DefaultLogger{Logger: members.NoLog()})
-	log, err := wal.Create(zap.NewNop(), filepath.Join(*dir, "wal"), nil)
+	log, err := wal.Create(zap.NewNop(), filepath.Join(dir, "wal"), nil)
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", addresses.Of(*id))
+	listener, err := net.Listen("tcp", all.Of(id))
 	if err != nil {
 		return err
 	}
 	storage := raft.NewMemoryStorage()
 	var voters []raft.Peer
-	n := &node{id: *id, storage: storage, log: log, peers: map[uint64]chan *raftpb.Message{}, waiting: map[uint64]chan struct{}{}}
-	for i, address := range addresses.All() {
+	n := &node{id: id, storage: storage, log: log, peers: map[uint64]chan *raftpb.Message{}, waiting: map[uint64]chan struct{}{}}
+	for i, address := range all {
 		peer := uint64(i + 1)
 		voters = append(voters, raft.Peer{ID: peer})
-		if peer != *id {
+		if peer != id {
 			n.peers[peer] = make(chan *raftpb.Message, 4*maxInflight)
 			go send(address, n.peers[peer])
 		}
 	}
 	n.raft = raft.StartNode(&raft.Config{
-		ID: *id, ElectionTick: electionTicks, HeartbeatTick: 1, Storage: storage, MaxSizePerMsg: maxSize, MaxInflightMsgs: maxInflight,
+		ID: id, ElectionTick: electionTicks, HeartbeatTick: 1, Storage: storage, MaxSizePerMsg: maxSize, MaxInflightMsgs: maxInflight,
 		CheckQuorum: true, PreVote: true,
 	}, voters)
 	failed := make(chan error, 3)

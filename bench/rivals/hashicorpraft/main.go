@@ -6,7 +6,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -20,40 +19,31 @@ import (
 	"kstorage/bench/rivals/members"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintf(os.Stderr, "hashicorpraft: %v\n", err)
-		os.Exit(1)
-	}
-}
+func main() { members.Main(run) }
 
-func run() error {
-	id := flag.Uint64("id", 0, "the `ID` of this node, from 1 on")
-	dir := flag.String("dir", "", "the `folder` of its log")
-	addresses := members.Flag()
-	flag.Parse()
-	if err := os.MkdirAll(*dir, 0o755); err != nil {
+func run(id uint64, dir string, all members.Members) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	log, err := raftwal.Open(*dir)
+	log, err := raftwal.Open(dir)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(*dir, 1, hclog.NewNullLogger())
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(dir, 1, hclog.NewNullLogger())
 	if err != nil {
 		return err
 	}
-	transport, err := raft.NewTCPTransport(addresses.Of(*id), nil, 3, 10*time.Second, io.Discard)
+	transport, err := raft.NewTCPTransport(all.Of(id), nil, 3, 10*time.Second, io.Discard)
 	if err != nil {
 		return err
 	}
 	config := raft.DefaultConfig()
-	config.LocalID = raft.ServerID(fmt.Sprint(*id))
+	config.LocalID = raft.ServerID(fmt.Sprint(id))
 	config.BatchApplyCh = true
 	config.Logger = hclog.NewNullLogger()
 	var quorum raft.Configuration
-	for i, address := range addresses.All() {
+	for i, address := range all {
 		quorum.Servers = append(quorum.Servers, raft.Server{ID: raft.ServerID(fmt.Sprint(i + 1)), Address: raft.ServerAddress(address)})
 	}
 	known, err := raft.HasExistingState(log, log, snapshots)
