@@ -42,6 +42,7 @@ type result struct {
 	command        string
 	exit           int
 	stdout, stderr string
+	took           time.Duration // of a tool of Kafka's, without the start of its JVM
 }
 
 func (r result) String() string {
@@ -149,6 +150,7 @@ func (h *toolHost) run(class string, args ...string) (result, error) {
 		replies <- r
 	}(h.jvm, h.answer)
 	var r reply
+	begin := time.Now()
 	select {
 	case r = <-replies:
 	case <-time.After(toolLimit):
@@ -159,7 +161,7 @@ func (h *toolHost) run(class string, args ...string) (result, error) {
 		r.err = fmt.Errorf("%w; log of the JVM:\n%s", r.err, h.jvm.log.tail())
 		h.jvm = nil
 	}
-	r.command = class + " " + strings.Join(args, " ")
+	r.command, r.took = class+" "+strings.Join(args, " "), time.Since(begin)
 	return r.result, r.err
 }
 

@@ -18,7 +18,13 @@ type secured struct {
 	tls                map[string]way // by storeTypes
 	controllerTLS      way
 	controllerScramTLS way
-	refused            []way
+	refused            []refusedWay
+}
+
+// refusedWay is a way that the listener does not allow.
+type refusedWay struct {
+	way
+	reason string // as kfeatures says it
 }
 
 func startSecured(t *testing.T, level string) secured {
@@ -45,11 +51,11 @@ func startSecured(t *testing.T, level string) secured {
 	}
 	s.controllerTLS = secure("controller, TLS", controller, at["CONTROLLERSSL"], "SSL", files.trusting("PEM")+files.certified("PEM"))
 	s.controllerScramTLS = secure("controller, SCRAM behind TLS", controller, at["CONTROLLERSASLSSL"], "SASL_SSL", alice+files.trusting("JKS"))
-	s.refused = []way{
-		secure("another password", server, n.saslAddress(), "SASL_PLAINTEXT", login("SCRAM-SHA-256", "alice", "builder")),
-		secure("no trust", server, at["SASLSSL"], "SASL_SSL", bob),
-		secure("no certificate", server, at["SSL"], "SSL", files.trusting("JKS")),
-		secure("controller, another password", controller, at["CONTROLLERSASLSSL"], "SASL_SSL", login("SCRAM-SHA-512", "bob", "x")+files.trusting("JKS")),
+	s.refused = []refusedWay{
+		{secure("another password", server, n.saslAddress(), "SASL_PLAINTEXT", login("SCRAM-SHA-256", "alice", "builder")), "invalid credentials with SASL mechanism SCRAM-SHA-256"},
+		{secure("no trust", server, at["SASLSSL"], "SASL_SSL", bob), "certificate signed by unknown authority"},
+		{secure("no certificate", server, at["SSL"], "SSL", files.trusting("JKS")), "tls: bad certificate"},
+		{secure("controller, another password", controller, at["CONTROLLERSASLSSL"], "SASL_SSL", login("SCRAM-SHA-512", "bob", "x")+files.trusting("JKS")), "invalid credentials with SASL mechanism SCRAM-SHA-512"},
 	}
 	s.wait(t, started)
 	return s
@@ -76,8 +82,8 @@ func TestFeaturesOfKafka(t *testing.T) {
 		for _, w := range s.refused {
 			args := append(slices.Clone(w.args), "describe")
 			want, got := kafkaTool(t, featureTool, args...), kfeatures(t, args...)
-			if checkSame(t, got, want); want.exit != 1 {
-				t.Errorf("%s: it should be refused: %s", w.name, want)
+			if checkSame(t, got, want); want.exit != 1 || !strings.Contains(got.stderr, w.reason) {
+				t.Errorf("%s: it should be refused because of %q: %s\n%s", w.name, w.reason, want, got)
 			}
 		}
 		play(t,

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"kstorage/metaprops"
 )
@@ -21,7 +20,7 @@ import (
 func TestFeaturesOfKstorage(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	controllers := quorumOf(t, folder, 3)
+	controllers := quorumOf(t, folder, 3, noElections)
 	for _, c := range controllers {
 		byKafka.format(t, c.write(t, staticVoters(controllers...)), "-r", "4.3-IV0")
 	}
@@ -37,7 +36,7 @@ func TestFeaturesOfKstorage(t *testing.T) {
 	b.wait(t, started)
 	checkLevels(t, direct, "metadata.version=4.3-IV0 kraft.version=0 group.version=1 share.version=1")
 	checkLevels(t, envelope, "metadata.version=4.3-IV0 kraft.version=0 group.version=1 share.version=1")
-	waitVotersTell(t, direct)
+	waitUpgradable(t, direct, "--feature", "kraft.version=1")
 	play(t,
 		step{envelope, "upgrade --metadata 4.4-IV0 --dry-run", 0, "metadata.version can be upgraded to 31.", "metadata.version=4.3-IV0"},
 		step{envelope, "upgrade --metadata 4.4-IV0", 0, "metadata.version was upgraded to 31.", "metadata.version=4.4-IV0"},
@@ -53,7 +52,7 @@ func TestFeaturesOfKstorage(t *testing.T) {
 		step{direct, "upgrade --feature metadata.version=34", 1, "only supports version 34 with unstable.feature.versions.enable=true", ""},
 		step{envelope, "downgrade --release-version 4.0 --unsafe", 1, "Unsafe metadata downgrade is not supported", ""},
 	)
-	stopInOrder(t, 10*time.Second, b)
+	stopServers(t, b)
 	checkDumps(t, theirs)
 
 	servers = append(servers, startAll(t, ofKstorage, ours)...)
@@ -71,19 +70,19 @@ func TestFeaturesOfKstorage(t *testing.T) {
 	c := cluster{level: "4.4-IV2", admin: broker.args}
 	c.checkQuorum(t, []int{1, 2, 3}, []int{4, 5}) // who is gone counts for five minutes more
 	checkVoters(t, c, controllers...)
+	killServers(servers...)
 	for _, s := range servers {
-		s.kill()
 		checkDumps(t, s.node)
 	}
 	checkSameLogs(t, append(controllers, ours, theirs)...)
 }
 
-// waitVotersTell waits until the voters have told their leader that they support kraft.version 1, which they do a moment
-// behind its election.
-func waitVotersTell(t *testing.T, w way) {
+// waitUpgradable waits until all nodes have told the active controller that they support what args name, which they do a
+// moment behind its election.
+func waitUpgradable(t *testing.T, w way, args ...string) {
 	t.Helper()
-	eventually(t, "all voters support kraft.version 1", func() error {
-		if r := kfeatures(t, append(slices.Clone(w.args), "upgrade", "--feature", "kraft.version=1", "--dry-run")...); r.exit != 0 {
+	eventually(t, "all nodes support the upgrade", func() error {
+		if r := kfeatures(t, slices.Concat(w.args, []string{"upgrade", "--dry-run"}, args)...); r.exit != 0 {
 			return errors.New(r.String())
 		}
 		return nil
@@ -113,7 +112,7 @@ func TestKRaftVersionOfMixed(t *testing.T) {
 			if q := waitQuorum(t, "a leader", m.nodes, anyLeader); m.engines[q.leader-1].name != leading.name {
 				m.killLeader(t)
 			}
-			waitVotersTell(t, direct)
+			waitUpgradable(t, direct, "--feature", "kraft.version=1")
 			play(t,
 				step{direct, "upgrade --feature kraft.version=1 --dry-run", 0, "kraft.version can be upgraded to 1.", "kraft.version=0"},
 				step{direct, "upgrade --feature kraft.version=1", 0, "kraft.version was upgraded to 1.", "kraft.version=1"},
@@ -126,8 +125,8 @@ func TestKRaftVersionOfMixed(t *testing.T) {
 			c := cluster{admin: direct.args}
 			c.checkQuorum(t, []int{1, 2, 3}, []int{4})
 			checkVoters(t, c, m.nodes...)
+			killServers(append(m.servers, m.broker)...)
 			for _, s := range append(m.servers, m.broker) {
-				s.kill()
 				checkDumps(t, s.node)
 			}
 			checkSameLogs(t, append(m.nodes, m.broker.node)...)
@@ -140,7 +139,7 @@ func TestKRaftVersionOfMixed(t *testing.T) {
 func TestUpgradeCommitsClusterID(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	controllers := quorumOf(t, folder, 3)
+	controllers := quorumOf(t, folder, 3, noElections)
 	broker := newNode(t, folder, 4, "broker", []string{"d1", "d2"}).plaintext().write(t, bootstrapServers(controllers...))
 	nodes := append(controllers, broker)
 	for _, c := range controllers {
@@ -152,15 +151,17 @@ func TestUpgradeCommitsClusterID(t *testing.T) {
 	for _, n := range nodes {
 		before[n.id] = metaProperties(t, n)
 	}
+	direct := toControllers(controllers...)
+	waitUpgradable(t, direct, "--release-version", "4.5-IV1")
 	for _, test := range []struct {
 		way  way
 		want []*node
-	}{{toControllers(controllers...), controllers}, {toBroker(broker), []*node{broker}}} {
+	}{{direct, controllers}, {toBroker(broker), []*node{broker}}} {
 		r := kfeatures(t, slices.Concat(test.way.args, []string{"upgrade", "--release-version", "4.5-IV1", "--wait", "--json"})...)
 		var document struct {
 			ReportedBy []struct{ NodeID int }
 		}
-		if err := json.Unmarshal([]byte(r.stdout), &document); err != nil || r.exit != 0 || r.stderr != "" {
+		if err := json.Unmarshal([]byte(r.stdout), &document); err != nil || r.exit != 0 {
 			t.Fatalf("%v: %s", err, r)
 		}
 		var reported, want []int
@@ -180,8 +181,8 @@ func TestUpgradeCommitsClusterID(t *testing.T) {
 		)
 	}
 	waitFollowing(t, controllers, nodes...)
-	for i, n := range nodes {
-		servers[i].kill()
+	killServers(servers...)
+	for _, n := range nodes {
 		if after := metaProperties(t, n); after != before[n.id] || !strings.Contains(after, "cluster.id="+clusterID+"\n") {
 			t.Errorf("node %d: meta.properties was\n%sand is\n%s", n.id, before[n.id], after)
 		}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -19,13 +20,14 @@ const (
 	tailLines   = 60
 )
 
-// process is a JVM or a kstorage in a process group of its own. A JVM ends when stdin ends, so also when this process
-// disappears.
+// process is a JVM or a kstorage in a process group of its own. It ends with this process, however that ends.
 type process struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	log   processLog
 	ended chan struct{} // closed when the process is gone and its log complete
+	// toldToEnd: it was sent a signal to end, or the test waits for its end.
+	toldToEnd atomic.Bool
 }
 
 // startProcess starts cmd. Its standard error, and its standard output if that goes nowhere else, is the log.
@@ -40,6 +42,7 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setpgid = true
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	var err error
 	if p.stdin, err = cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -56,6 +59,9 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 
 // signal sends s to the whole group, unless the process has ended.
 func (p *process) signal(s syscall.Signal) {
+	if s == syscall.SIGTERM || s == syscall.SIGKILL {
+		p.toldToEnd.Store(true)
+	}
 	select {
 	case <-p.ended:
 	default:
@@ -112,8 +118,8 @@ func startServer(t *testing.T, n *node) *server {
 	return runServer(t, n, javaCommand("info", "InteropHost", "server", n.config))
 }
 
-// runServer starts a server of n. It ends with the test at the latest; when the test has failed, the end of its log is
-// printed.
+// runServer starts a server of n. It ends with the test at the latest, and not before it is told to; when the test has failed,
+// the end of its log is printed.
 func runServer(t *testing.T, n *node, cmd *exec.Cmd) *server {
 	t.Helper()
 	p, err := startProcess(cmd)
@@ -121,6 +127,13 @@ func runServer(t *testing.T, n *node, cmd *exec.Cmd) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		select {
+		case <-p.ended:
+			if !p.toldToEnd.Load() {
+				t.Errorf("node %d ended by itself: %v", n.id, p.cmd.ProcessState)
+			}
+		default:
+		}
 		p.kill()
 		if t.Failed() {
 			t.Logf("log of node %d:\n%s", n.id, p.log.tail())
@@ -156,15 +169,16 @@ func (s *server) wait(t *testing.T, pattern string) string {
 	}
 }
 
-// waitEnd waits until the server has ended by itself and returns its whole log.
-func (s *server) waitEnd(t *testing.T) string {
+// waitEnd waits until the process has ended by itself and returns its whole log.
+func (p *process) waitEnd(t *testing.T) string {
 	t.Helper()
+	p.toldToEnd.Store(true)
 	select {
-	case <-s.ended:
+	case <-p.ended:
 	case <-time.After(serverLimit):
-		t.Fatalf("node %d still runs after %s", s.node.id, serverLimit)
+		t.Fatalf("%q still runs after %s", p.cmd.Args, serverLimit)
 	}
-	lines, _ := s.log.from(0)
+	lines, _ := p.log.from(0)
 	return strings.Join(lines, "\n")
 }
 
@@ -176,6 +190,26 @@ func stopServers(t *testing.T, servers ...*server) {
 	}
 	for _, s := range servers {
 		s.waitEnd(t)
+		s.checkInOrder(t)
+	}
+}
+
+// checkInOrder checks that a server that was told to end has done so in order.
+func (s *server) checkInOrder(t *testing.T) {
+	t.Helper()
+	// A JVM reports the signal.
+	if code := s.cmd.ProcessState.ExitCode(); code != 0 && code != 128+int(syscall.SIGTERM) {
+		t.Errorf("node %d ended behind SIGTERM with %v", s.node.id, s.cmd.ProcessState)
+	}
+}
+
+// killServers kills all at once, so that none sees another one gone and does something about it.
+func killServers(servers ...*server) {
+	for _, s := range servers {
+		s.signal(syscall.SIGKILL)
+	}
+	for _, s := range servers {
+		<-s.ended
 	}
 }
 

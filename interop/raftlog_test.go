@@ -309,17 +309,13 @@ func TestRaftlogOpensKafka(t *testing.T) {
 			return nil
 		})
 	}
-	for _, s := range slices.Concat(c.brokers, c.controllers) {
-		s.kill()
-	}
-	var logs [][]byte
+	killServers(slices.Concat(c.brokers, c.controllers)...)
 	for _, n := range nodes {
 		w := openLog(t, n)
 		if len(w.log.Repaired) > 0 {
 			t.Logf("node %d: repaired %q", n.id, w.log.Repaired)
 		}
 		all := w.logBytes()
-		logs = append(logs, all)
 		checkDumped(t, n, all)
 		var list strings.Builder
 		fmt.Fprintf(&list, "0\n%d\n", len(w.found.EpochStarts))
@@ -343,13 +339,7 @@ func TestRaftlogOpensKafka(t *testing.T) {
 		}
 		w.must(f.Close(), w.log.Close())
 	}
-	// All logs begin at 0 still, so each is a prefix of the longest.
-	longest := slices.MaxFunc(logs, func(a, b []byte) int { return len(a) - len(b) })
-	for i, all := range logs {
-		if !bytes.HasPrefix(longest, all) {
-			t.Errorf("the log of node %d is another one than the longest", nodes[i].id)
-		}
-	}
+	checkSameLogs(t, nodes...)
 	// The cluster goes on from there.
 	c = boot(t, "4.4-IV2", nodes...)
 	c.stop(t)

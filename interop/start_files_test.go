@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -44,6 +43,23 @@ func waitSnapshots(t *testing.T, n *node, count int) {
 	})
 }
 
+// waitSnapshotOfAll waits until n has a snapshot of all that was in the leader's log when this was called.
+func waitSnapshotOfAll(t *testing.T, n *node, controllers ...*node) {
+	t.Helper()
+	q := waitQuorum(t, "a leader", controllers, anyLeader)
+	leader, _ := q.replica(q.leader)
+	eventually(t, fmt.Sprintf("a snapshot of node %d up to offset %d", n.id, leader.end), func() error {
+		var end int64
+		if paths := snapshots(t, n); len(paths) > 0 {
+			fmt.Sscan(strings.TrimLeft(strings.SplitN(filepath.Base(slices.Max(paths)), "-", 2)[0], "0"), &end)
+		}
+		if end < leader.end {
+			return fmt.Errorf("it ends at %d", end)
+		}
+		return nil
+	})
+}
+
 // TestKafkaReadsStarted lets DumpLogSegments read the logs and snapshots of kstorage nodes, at each level.
 func TestKafkaReadsStarted(t *testing.T) {
 	t.Parallel()
@@ -59,16 +75,16 @@ func TestKafkaReadsStarted(t *testing.T) {
 			byKstorage.format(t, observer.write(t, quorum), "-r", level, "-N")
 			nodes := []*node{controller, broker, observer}
 			servers := startAll(t, ofKstorage, controller, broker)
-			servers[1].signal(syscall.SIGTERM) // leaves records, too
-			servers[1].waitEnd(t)
-			waitSnapshots(t, controller, 1) // the observer begins with it
+			stopInOrder(t, withLeave, servers[1]) // leaves records, too
+			waitSnapshots(t, controller, 1)
 			servers = append(servers, startAll(t, ofKstorage, observer)...)
+			if len(snapshots(t, observer)) == 0 {
+				t.Error("the observer should have begun with a snapshot")
+			}
 			for _, n := range []*node{controller, observer} {
 				waitSnapshots(t, n, 2)
 			}
-			for _, s := range servers {
-				s.kill()
-			}
+			killServers(servers...)
 
 			checkInfo(t, nodes...)
 			types := map[string]int{}

@@ -5,11 +5,11 @@ package interop
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -83,10 +83,9 @@ func TestDirectoryChangesHands(t *testing.T) {
 	quiet := func(servers ...*server) []string {
 		t.Helper()
 		stopServers(t, servers[1:]...)
-		waitSnapshots(t, controller, 2) // the first may have begun before
+		waitSnapshotOfAll(t, controller, controller)
 		found := contents(t, controller)
-		servers[0].signal(syscall.SIGTERM)
-		servers[0].waitEnd(t)
+		stopServers(t, servers[0])
 		checkInfo(t, controller)
 		return found
 	}
@@ -109,7 +108,7 @@ func TestDirectoryChangesHands(t *testing.T) {
 
 	// Kafka takes over and fills it.
 	c = startBoth()
-	waitSnapshots(t, controller, 2)
+	waitSnapshotOfAll(t, controller, controller)
 	found := contents(t, controller)
 	for _, r := range founded {
 		if !slices.Contains(found, r) {
@@ -127,7 +126,7 @@ func TestDirectoryChangesHands(t *testing.T) {
 	produce := func() { // by an idempotent producer, which needs an id of a block that the active controller gives the broker
 		t.Helper()
 		admin(performanceTool, "--topic", "orders", "--num-records", "10", "--record-size", "10", "--throughput", "-1",
-			"--command-property", "enable.idempotence=true", "delivery.timeout.ms=10000", "request.timeout.ms=5000")
+			"--command-property", "enable.idempotence=true", "delivery.timeout.ms=60000", "request.timeout.ms=5000")
 	}
 	produce()
 	filled := quiet(c...)
@@ -138,15 +137,18 @@ func TestDirectoryChangesHands(t *testing.T) {
 	// kstorage takes over.
 	controller.write(t, bootstrapServers(controller))
 	c = startAll(t, ofKstorage, controller)
-	waitSnapshots(t, controller, 2)
+	waitSnapshotOfAll(t, controller, controller)
 	checkContents(t, "kstorage behind Kafka", contents(t, controller), filled)
 	b := startServer(t, broker)
 	b.wait(t, started)
 	checkAll := func() {
 		t.Helper()
-		if r := admin(topicTool, "--describe", "--topic", "orders"); strings.Count(r.stdout, "Leader: 2") != 3 {
-			t.Errorf("the broker should lead all partitions: %s", r)
-		}
+		eventually(t, "the broker leads all partitions", func() error {
+			if r := admin(topicTool, "--describe", "--topic", "orders"); strings.Count(r.stdout, "Leader: 2") != 3 {
+				return errors.New(r.String())
+			}
+			return nil
+		})
 		if r := admin(aclTool, "--list"); !strings.Contains(r.stdout, "principal=User:dora, host=10.0.0.1, operation=READ") {
 			t.Errorf("the ACL is gone: %s", r)
 		}

@@ -68,7 +68,7 @@ func TestSecurity(t *testing.T) {
 		{"a certificate for any name", named, nil, "", ssl + trust + any, ""},
 		{"an authority that is not trusted", server, nil, "", ssl, "ssl.truststore.location needs the certificate that signed the server's"},
 		{"an authority that is not trusted, for any name", server, nil, "", ssl + any, "ssl.truststore.location needs the certificate that signed the server's"},
-		{"no certificate of the client", mutual, nil, "", ssl + trust, "certificate required"},
+		{"no certificate of the client", mutual, nil, "", ssl + trust, "the listener asks the client for a certificate that it trusts: look at ssl.keystore.location"},
 		{"SASL and TLS", server, alice("SCRAM-SHA-512"), "", "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n" + scram + trust, ""},
 		{"PLAIN", nil, alice("PLAIN"), "", "security.protocol=SASL_PLAINTEXT\n" + plain, ""},
 		{"SCRAM-SHA-256", nil, alice("SCRAM-SHA-256"), "", "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n" + scram, ""},

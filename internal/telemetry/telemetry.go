@@ -151,7 +151,7 @@ func (t *Telemetry) Get(now time.Time, r *wire.Request, q *kmsg.GetTelemetrySubs
 		newest = i.lastPush
 	}
 	switch {
-	case newest.IsZero() || now.Sub(newest) >= i.assignment.interval:
+	case newest.IsZero() || i.over(now.Sub(newest)):
 		i.lastGet = now
 	case i.failed != unknownSubscription && i.failed != unsupportedCompression:
 		return fail(q, throttled)
@@ -211,11 +211,16 @@ func (t *Telemetry) admit(now time.Time, r *wire.Request, q *kmsg.PushTelemetryR
 	return i.failed
 }
 
+// over reports whether the interval is over. Java's clients count whole milliseconds, so they may come as much too early.
+func (i *instance) over(passed time.Duration) bool {
+	return passed > i.assignment.interval-time.Millisecond
+}
+
 func (i *instance) decide(now time.Time, q *kmsg.PushTelemetryRequest, leaving bool, maxBytes int) int16 {
 	if leaving {
 		return int16(raft.InvalidRequest)
 	}
-	inTime := i.lastGet.After(i.lastPush) || i.lastPush.IsZero() || now.Sub(i.lastPush) >= i.assignment.interval
+	inTime := i.lastGet.After(i.lastPush) || i.lastPush.IsZero() || i.over(now.Sub(i.lastPush))
 	if inTime {
 		i.lastPush = now
 	}

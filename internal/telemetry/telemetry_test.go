@@ -107,6 +107,24 @@ func TestPushIsKeptDecompressed(t *testing.T) {
 	}
 }
 
+// TestWholeMilliseconds lets a client whose clock has whole milliseconds push a moment early.
+func TestWholeMilliseconds(t *testing.T) {
+	for passed, want := range map[time.Duration]string{
+		999 * time.Millisecond:        "THROTTLING_QUOTA_EXCEEDED",
+		999*time.Millisecond + 1:      "NONE",
+		time.Second:                   "NONE",
+		time.Second + time.Nanosecond: "NONE",
+	} {
+		telemetry := subscribed(t.Output())
+		c := connect(1, "client", wire.Software{})
+		c.get(telemetry, start, idA)
+		c.push(telemetry, start, idA, nil)
+		if got := c.push(telemetry, start.Add(passed), idA, nil); got != want {
+			t.Errorf("a push %v after the last one: %s, want %s", passed, got, want)
+		}
+	}
+}
+
 func TestMemoryIsBounded(t *testing.T) {
 	telemetry := subscribed(t.Output())
 	telemetry.config.MaxBytes = maxPlainBytes

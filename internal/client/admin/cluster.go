@@ -297,6 +297,7 @@ func (r *refusal) passes() bool {
 func unanswered(doing, address string, err error) *client.Error {
 	e := &client.Error{What: "cannot " + doing, Where: address + ": " + reason(err), Err: err}
 	var login *kerr.Error
+	var op *net.OpError
 	switch {
 	case errors.As(err, new(*refusal)):
 		r := err.(*refusal)
@@ -313,6 +314,8 @@ func unanswered(doing, address string, err error) *client.Error {
 		e.Fix = "look at sasl.mechanism and sasl.jaas.config in the client's configuration"
 	case errors.As(err, new(x509.CertificateInvalidError)), errors.As(err, new(x509.UnknownAuthorityError)):
 		e.Fix = "ssl.truststore.location needs the certificate that signed the server's"
+	case errors.As(err, &op) && op.Op == "remote error" && strings.Contains(err.Error(), "certificate"): // crypto/tls has no type for an alert
+		e.Fix = "the listener asks the client for a certificate that it trusts: look at ssl.keystore.location"
 	case errors.As(err, new(x509.HostnameError)):
 		e.Fix = "use a name that is in the certificate; ssl.endpoint.identification.algorithm= (empty) takes any name"
 	case strings.Contains(err.Error(), "tls alert record"): // kgo has no type for it
