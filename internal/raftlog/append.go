@@ -2,9 +2,11 @@ package raftlog
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"syscall"
 
 	"kstorage/internal/raft"
 )
@@ -110,7 +112,8 @@ func (l *Log) writeGroup(list []pending) (int, error) {
 	if end := s.size + int64(len(data)); end > l.reserved {
 		ahead := min(max(end, minAheadBytes), maxAheadBytes, l.config.SegmentBytes-end)
 		if ahead > 0 {
-			if err := s.file.Extend(int(ahead)); err != nil {
+			// Where there is no room for the zeros there may be some for batches.
+			if err := s.file.Extend(int(ahead)); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 				return 0, err
 			}
 		}

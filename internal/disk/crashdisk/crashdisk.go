@@ -8,7 +8,7 @@
 // MkdirAll once for each directory that it makes. Reading, OpenAppend, Stat, Access and Lock are no steps, nor is a call that the state of the disk
 // refuses. So a test runs its program once, asks for Steps, and then runs it again with a fault at each of them:
 //
-//	FailAt   the step returns an error, as the system would, and does nothing; a Write has written the first half.
+//	FailAt   the step returns an error, as the system would, and does nothing; a Write or Extend has written the first half.
 //	         The program goes on and can clean up.
 //	CrashAt  the same, but nothing works from then on: every call returns ErrCrashed.
 //
@@ -403,11 +403,16 @@ func (f *file) ReadAt(b []byte, offset int64) (int, error) {
 }
 
 func (f *file) Extend(size int) error {
-	if err := f.step("extend"); err != nil {
+	dead := f.closed || f.disk.crashed
+	err := f.step("extend")
+	switch {
+	case dead:
 		return err
+	case err != nil:
+		size /= 2
 	}
 	f.node.zeros = size
-	return nil
+	return err
 }
 
 func (f *file) Truncate(size int64) error {
