@@ -3,12 +3,14 @@ package main
 import (
 	"bufio"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"sync"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sys/unix"
 
 	"kstorage/internal/wire"
 )
@@ -119,12 +121,16 @@ func (n *fakeNode) asked(key kmsg.Key) []kmsg.Request {
 	return out
 }
 
-// deadAddress is one at which nobody listens.
+// deadAddress is one at which nobody listens, and nobody can as long as the test runs: a socket has it that takes no
+// connections.
 func deadAddress(t testing.TB) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	must(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	t.Cleanup(func() { unix.Close(fd) })
+	must(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	name, err := unix.Getsockname(fd)
+	must(t, err)
+	return fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
 }
 
 // clusterAnswer names nodes, by their ids, with their ports.

@@ -160,6 +160,7 @@ func TestSlowLongRequestIsGivenUp(t *testing.T) {
 			t.Errorf("the short one took %v, which tells nothing", took)
 		}
 		wantClosed(t, long)
+		synctest.Wait() // for the log
 		if !strings.Contains(s.log.String(), "came too slowly") || longHeld(s) != 0 {
 			t.Errorf("%d bytes are held, log: %s", longHeld(s), &s.log)
 		}

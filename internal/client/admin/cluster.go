@@ -98,12 +98,17 @@ func (c *Cluster) retry(ctx context.Context, doing string, try func(context.Cont
 	settings := c.options.Settings
 	start := time.Now()
 	told := ""
+	var last error
 	for backoff := settings.RetryBackoff; ; backoff = min(2*backoff, settings.RetryBackoffMax) {
 		err := try(ctx)
+		if err != nil && last != nil && ctx.Err() != nil {
+			return timedOut(doing, time.Since(start), last) // says more than the attempt that was cut short
+		}
 		var waiting *notReady
 		if !errors.As(err, &waiting) {
 			return err
 		}
+		last = waiting.err
 		left := time.Until(deadline(ctx))
 		if waiting.until > 0 {
 			left = min(left, waiting.until-time.Since(start))
