@@ -183,7 +183,7 @@ func TestKafkaRefusesLevel45(t *testing.T) {
 		if r := byKafka.run(t, n, "info"); r.exit != 1 || !strings.Contains(r.stdout, "  Error loading "+n.dirs[0]+"/meta.properties: "+reason+"\n") {
 			t.Errorf("info should report version 2: %s", r)
 		}
-		if log := startServer(t, n).waitEnd(t); !strings.Contains(log, reason) {
+		if log := startServer(t, n).endsByItself(t); !strings.Contains(log, reason) {
 			t.Error("the server should end because of version 2")
 		}
 	})
@@ -193,7 +193,7 @@ func TestKafkaRefusesLevel45(t *testing.T) {
 		if r := byKafka.run(t, n, "info"); r.exit != 0 {
 			t.Errorf("meta.properties of version 1 is nothing new: %s", r)
 		}
-		if log := startServer(t, n).waitEnd(t); !strings.Contains(log, "Unknown metadata id 30") {
+		if log := startServer(t, n).endsByItself(t); !strings.Contains(log, "Unknown metadata id 30") {
 			t.Error("the server should end because of ClusterIdRecord")
 		}
 	})

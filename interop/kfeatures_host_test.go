@@ -75,7 +75,7 @@ func checkLevels(t *testing.T, w way, levels string) {
 }
 
 var (
-	slow   = regexp.MustCompile(`(?m)^.*\bwaiting (for|up to) .*\n`) // what kfeatures tells a person in the meantime
+	slow   = regexp.MustCompile(`(?m)^(kfeatures: )?waiting (for|up to) .*\n`) // what kfeatures tells a person in the meantime
 	epoch  = regexp.MustCompile(`(?m)Epoch: \d+$`)
 	failed = regexp.MustCompile(`(?m)^\d+ out of \d+ operation\(s\) failed\.$`)
 )

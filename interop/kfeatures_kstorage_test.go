@@ -161,7 +161,7 @@ func TestUpgradeCommitsClusterID(t *testing.T) {
 		var document struct {
 			ReportedBy []struct{ NodeID int }
 		}
-		if err := json.Unmarshal([]byte(r.stdout), &document); err != nil || r.exit != 0 {
+		if err := json.Unmarshal([]byte(r.stdout), &document); err != nil || r.exit != 0 || slow.ReplaceAllString(r.stderr, "") != "" {
 			t.Fatalf("%v: %s", err, r)
 		}
 		var reported, want []int

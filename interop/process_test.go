@@ -26,7 +26,7 @@ type process struct {
 	stdin io.WriteCloser
 	log   processLog
 	ended chan struct{} // closed when the process is gone and its log complete
-	// toldToEnd: it was sent a signal to end, or the test waits for its end.
+	// toldToEnd: it was sent a signal to end, or is meant to end by itself.
 	toldToEnd atomic.Bool
 }
 
@@ -59,12 +59,12 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 
 // signal sends s to the whole group, unless the process has ended.
 func (p *process) signal(s syscall.Signal) {
-	if s == syscall.SIGTERM || s == syscall.SIGKILL {
-		p.toldToEnd.Store(true)
-	}
 	select {
 	case <-p.ended:
 	default:
+		if s == syscall.SIGTERM || s == syscall.SIGKILL {
+			p.toldToEnd.Store(true)
+		}
 		syscall.Kill(-p.cmd.Process.Pid, s)
 	}
 }
@@ -169,10 +169,9 @@ func (s *server) wait(t *testing.T, pattern string) string {
 	}
 }
 
-// waitEnd waits until the process has ended by itself and returns its whole log.
+// waitEnd waits until the process has ended and returns its whole log.
 func (p *process) waitEnd(t *testing.T) string {
 	t.Helper()
-	p.toldToEnd.Store(true)
 	select {
 	case <-p.ended:
 	case <-time.After(serverLimit):
@@ -180,6 +179,13 @@ func (p *process) waitEnd(t *testing.T) string {
 	}
 	lines, _ := p.log.from(0)
 	return strings.Join(lines, "\n")
+}
+
+// endsByItself is waitEnd for a process that nobody tells to end.
+func (p *process) endsByItself(t *testing.T) string {
+	t.Helper()
+	p.toldToEnd.Store(true)
+	return p.waitEnd(t)
 }
 
 // stopServers stops servers as an operator does, all at the same time.

@@ -84,8 +84,9 @@ func startAll(t *testing.T, e engine, nodes ...*node) []*server {
 	return servers
 }
 
-// withLeave is the limit for a node of kstorage that gets leave to go: without, it waits for 5 seconds.
-const withLeave = 4500 * time.Millisecond
+// unhindered is the limit for a node of kstorage that has nothing to wait for. A broker without leave to go and a leader
+// without a successor wait for 5 seconds.
+const unhindered = 4500 * time.Millisecond
 
 // stopInOrder stops a server, which must end in order and within limit.
 func stopInOrder(t *testing.T, limit time.Duration, s *server) {

@@ -77,10 +77,10 @@ func TestToolsAskStarted(t *testing.T) {
 	change(direct, "VoterNotFoundException", remove...)
 	through.checkQuorum(t, left, []int{leader.id, 5})
 
-	stopInOrder(t, withLeave, servers[4])
+	stopInOrder(t, unhindered, servers[4])
 	mustKafkaTool(t, clusterTool, slices.Concat([]string{"unregister"}, direct.admin, []string{"--id", "5"})...)
 	state = waitQuorum(t, "a leader", append(voters, joining), anyLeader)
-	stopInOrder(t, withLeave, servers[state.leader-1])
+	stopInOrder(t, unhindered, servers[state.leader-1])
 	waitQuorum(t, "another leader", append(voters, joining), func(q quorumState) bool { return q.epoch > state.epoch })
 	killServers(servers...)
 	for _, s := range servers {

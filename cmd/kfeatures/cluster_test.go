@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"net"
 	"os"
@@ -24,10 +25,12 @@ type quorum struct {
 	brokers bool
 	lag     map[int32]*atomic.Int32 // nodes that see an update only after so many questions, and their level then
 	late    atomic.Int32
+	silent  map[int32]*atomic.Int32 // nodes that say what they serve only so often
+	ctx     context.Context         // of the test
 }
 
 func startQuorum(t *testing.T) *quorum {
-	q := &quorum{nodes: map[int32]*fakeNode{}, lag: map[int32]*atomic.Int32{}}
+	q := &quorum{nodes: map[int32]*fakeNode{}, lag: map[int32]*atomic.Int32{}, silent: map[int32]*atomic.Int32{}, ctx: t.Context()}
 	q.leader.Store(2)
 	for id := int32(1); id <= 3; id++ {
 		q.level[id].Store(1)
@@ -47,6 +50,10 @@ func (q *quorum) addresses(ids ...int32) string {
 func (q *quorum) answer(id int32, r kmsg.Request) kmsg.Response {
 	switch r := r.(type) {
 	case *kmsg.ApiVersionsRequest:
+		if left := q.silent[id]; left != nil && left.Add(-1) < 0 {
+			<-q.ctx.Done()
+			return nil
+		}
 		if lag := q.lag[id]; lag != nil && lag.Add(-1) == 0 {
 			q.level[id].Store(q.late.Load())
 		}
@@ -158,6 +165,17 @@ func TestWait(t *testing.T) {
 		if got.exit != 0 || got.stdout != "group.version can be upgraded to 3.\n" {
 			t.Errorf("%+v", got)
 		}
+	}
+}
+
+// What was seen last is told also when the time is up in the middle of the next look.
+func TestWaitCutShort(t *testing.T) {
+	q := startQuorum(t)
+	q.lag[3], q.silent[3] = new(atomic.Int32), new(atomic.Int32)
+	q.silent[3].Store(4)
+	got := line("--bootstrap-controller %s upgrade --feature group.version=2 --wait --timeout 2s", q.addresses(1))
+	if got.exit != 1 || !strings.Contains(got.stderr, "last: node 3 at "+q.addresses(3)+" reports group.version=1\n") || q.silent[3].Load() >= 0 {
+		t.Errorf("%+v", got)
 	}
 }
 

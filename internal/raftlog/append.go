@@ -112,8 +112,11 @@ func (l *Log) writeGroup(list []pending) (int, error) {
 	if end := s.size + int64(len(data)); end > l.reserved {
 		ahead := min(max(end, minAheadBytes), maxAheadBytes, l.config.SegmentBytes-end)
 		if ahead > 0 {
-			// Where there is no room for the zeros there may be some for batches.
-			if err := s.file.Extend(int(ahead)); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+			err := s.file.Extend(int(ahead))
+			if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+				err = s.file.Truncate(end) // there is room for batches all the same, and for the other files
+			}
+			if err != nil {
 				return 0, err
 			}
 		}

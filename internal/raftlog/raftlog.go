@@ -109,7 +109,7 @@ type Log struct {
 
 	writing  sync.Mutex // held by whoever changes files other than temporary snapshots; taken before mu
 	buf      []byte     // a group of several batches
-	reserved int64      // size of the last segment's file with the zeros behind its batches, if there are any
+	reserved int64      // where the zeros behind the last segment's batches end, or would if the disk had room; 0 or less than its size: there are none
 	unused   bool       // the zeros are of an earlier run, and go before the next write
 
 	mu        sync.RWMutex // guards what follows; nobody who holds it waits for the disk

@@ -98,17 +98,12 @@ func (c *Cluster) retry(ctx context.Context, doing string, try func(context.Cont
 	settings := c.options.Settings
 	start := time.Now()
 	told := ""
-	var last error
 	for backoff := settings.RetryBackoff; ; backoff = min(2*backoff, settings.RetryBackoffMax) {
 		err := try(ctx)
-		if err != nil && last != nil && ctx.Err() != nil {
-			return timedOut(doing, time.Since(start), last) // says more than the attempt that was cut short
-		}
 		var waiting *notReady
 		if !errors.As(err, &waiting) {
 			return err
 		}
-		last = waiting.err
 		left := time.Until(deadline(ctx))
 		if waiting.until > 0 {
 			left = min(left, waiting.until-time.Since(start))
@@ -319,7 +314,7 @@ func unanswered(doing, address string, err error) *client.Error {
 		e.Fix = "look at sasl.mechanism and sasl.jaas.config in the client's configuration"
 	case errors.As(err, new(x509.CertificateInvalidError)), errors.As(err, new(x509.UnknownAuthorityError)):
 		e.Fix = "ssl.truststore.location needs the certificate that signed the server's"
-	case errors.As(err, &op) && op.Op == "remote error" && strings.Contains(err.Error(), "certificate"): // crypto/tls has no type for an alert
+	case errors.As(err, &op) && op.Op == "remote error" && strings.Contains(op.Err.Error(), "certificate"): // crypto/tls has no type for an alert
 		e.Fix = "the listener asks the client for a certificate that it trusts: look at ssl.keystore.location"
 	case errors.As(err, new(x509.HostnameError)):
 		e.Fix = "use a name that is in the certificate; ssl.endpoint.identification.algorithm= (empty) takes any name"

@@ -187,7 +187,9 @@ type Node struct {
 // waited for.
 func (c *Cluster) Wait(ctx context.Context, levels []features.Level) (nodes []Node, err error) {
 	const doing = "see the levels at every node"
+	start := time.Now()
 	reported := map[int32]bool{}
+	var seen error // by the newest attempt that was not cut short: that one says less
 	err = c.retry(ctx, doing, func(ctx context.Context) error {
 		n, err := c.find(ctx, doing)
 		if err != nil {
@@ -214,11 +216,20 @@ func (c *Cluster) Wait(ctx context.Context, levels []features.Level) (nodes []No
 		for i, m := range members {
 			reported[m.id] = behind[i] == nil
 		}
-		if err := errors.Join(behind...); err != nil {
-			return &notReady{err: err}
+		err = errors.Join(behind...)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() == nil:
+			seen = err
+		case seen != nil:
+			err = seen
 		}
-		return nil
+		return &notReady{err: err}
 	})
+	if seen != nil && errors.Is(err, context.DeadlineExceeded) {
+		err = timedOut(doing, time.Since(start), seen)
+	}
 	return nodes, err
 }
 

@@ -409,7 +409,7 @@ func (f *file) Extend(size int) error {
 	case dead:
 		return err
 	case err != nil:
-		size /= 2
+		size = max(f.node.zeros, size/2)
 	}
 	f.node.zeros = size
 	return err
