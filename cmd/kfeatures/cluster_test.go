@@ -106,6 +106,13 @@ func TestControllers(t *testing.T) {
 	}
 }
 
+// once is the file of a client's configuration with which no second attempt comes in time.
+func once(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "once.properties")
+	must(t, os.WriteFile(path, []byte("retry.backoff.ms=60000\nretry.backoff.max.ms=60000\n"), 0o600))
+	return path
+}
+
 // A quorum that elects a leader is waited for.
 func TestNoController(t *testing.T) {
 	q := startQuorum(t)
@@ -116,7 +123,7 @@ func TestNoController(t *testing.T) {
 	}
 	q.unnamed.Store(true)
 	for _, command := range []string{"describe", "upgrade --feature group.version=2"} {
-		got = line("--bootstrap-controller %s %s --timeout 500ms", q.addresses(1), command)
+		got = line("--bootstrap-controller %s --command-config %s %s", q.addresses(1), once(t), command)
 		if got.exit != 1 || !strings.Contains(got.stderr, "within ") || !strings.Contains(got.stderr, q.addresses(1)+" knows no active controller") || !strings.Contains(got.stderr, "--timeout") {
 			t.Errorf("%+v", got)
 		}
@@ -172,8 +179,8 @@ func TestWait(t *testing.T) {
 func TestWaitCutShort(t *testing.T) {
 	q := startQuorum(t)
 	q.lag[3], q.silent[3] = new(atomic.Int32), new(atomic.Int32)
-	q.silent[3].Store(4)
-	got := line("--bootstrap-controller %s upgrade --feature group.version=2 --wait --timeout 2s", q.addresses(1))
+	q.silent[3].Store(2)
+	got := line("--bootstrap-controller %s upgrade --feature group.version=2 --wait --timeout 4s", q.addresses(1))
 	if got.exit != 1 || !strings.Contains(got.stderr, "last: node 3 at "+q.addresses(3)+" reports group.version=1\n") || q.silent[3].Load() >= 0 {
 		t.Errorf("%+v", got)
 	}
@@ -200,7 +207,7 @@ func TestJSON(t *testing.T) {
 	if got.exit != 0 || got.stderr != "" || d["operation"] != "upgrade" || len(d["reportedBy"].([]any)) != 3 {
 		t.Errorf("%+v", got)
 	}
-	got = line("--bootstrap-controller %s upgrade --metadata 4.0 --json --timeout 300ms", deadAddress(t))
+	got = line("--bootstrap-controller %s --command-config %s upgrade --metadata 4.0 --json", deadAddress(t), once(t))
 	d = decode(got.stdout)
 	f = d["features"].([]any)[0].(map[string]any)
 	if got.exit != 1 || !strings.HasPrefix(f["error"].(string), "Timed out waiting") || len(d["warnings"].([]any)) != 1 || len(decode(got.stderr)["errors"].([]any)) != 2 {

@@ -171,7 +171,7 @@ func TestEveryAPIRefusesAnotherInstance(t *testing.T) {
 func TestTelemetryOverTheBrokersListener(t *testing.T) {
 	n, stop := serving(t, new(lines))
 	defer stop()
-	n.cluster.telemetry.Subscribe(maps.All(map[string]map[string]string{"s": {"metrics": "a.", "interval.ms": "1000", "match": "client_software_name=test"}}))
+	n.cluster.telemetry.Subscribe(maps.All(map[string]map[string]string{"s": {"metrics": "a.", "interval.ms": "200000", "match": "client_software_name=test"}}))
 	broker := n.servers[0]
 	if broker.IsController {
 		broker = n.servers[1]
@@ -194,7 +194,7 @@ func TestTelemetryOverTheBrokersListener(t *testing.T) {
 		c := converse(t, broker)
 		c.ask(softly(), test.header)
 		r := c.ask(subscriptions(test.body), test.header).(*kmsg.GetTelemetrySubscriptionsResponse)
-		if r.ErrorCode != test.get || r.ErrorCode == 0 && (len(r.RequestedMetrics) != 1 || r.PushIntervalMillis != 1000 || r.TelemetryMaxBytes != 1<<20) {
+		if r.ErrorCode != test.get || r.ErrorCode == 0 && (len(r.RequestedMetrics) != 1 || r.PushIntervalMillis != 200000 || r.TelemetryMaxBytes != 1<<20) {
 			t.Errorf("%s: %+v", test.name, r)
 		}
 		switch id := uuid.UUID(r.ClientInstanceID); {
