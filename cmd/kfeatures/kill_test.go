@@ -238,7 +238,7 @@ func (q *killQuorum) round(round int, random *rand.Rand) {
 	must(q.t, b.Await(regexp.MustCompile(`msg="Cluster id learned" clusterId=`+killClusterID)))
 	for i, p := range q.nodes {
 		must(q.t, p.Crash())
-		if n := q.pairs(i, true); n != 1 {
+		if n := q.pairs(i, false); n != 1 {
 			q.t.Errorf("round %d: the log of node %d has %d cluster ids", round, i+1, n)
 		}
 	}
